@@ -1,0 +1,105 @@
+#version 450
+// Matrix times vector for 1..17 rows: y[r][o] = sum over k of w[o][k] * x[r][k] (+ bias[o]) (+ y[r][o]).
+// Every pass of decoding, drafting and verification runs through this kernel.
+//
+// One subgroup (tier 1) or one workgroup (tier 0) computes OUTPUTS outputs for all rows. Its lanes share
+// the row: lane l takes chunks l, l + LANES, … of WEIGHTS_CHUNK weights; weights are loaded and unpacked
+// once for a tile of up to 8 rows. Per row and output the order of summation is: the chunk's products
+// in order by fma, the chunk's sum times its scale added to the lane's sum, the lanes added at the end.
+// It depends on k, the format and the device, never on the number of rows.
+// Loop iterations of an invocation: (k / WEIGHTS_CHUNK / LANES) x row tiles: at k = 65,536, F32,
+// 8 lanes, 17 rows 2,048 x 3.
+#extension GL_GOOGLE_include_directive : require
+#if TIER >= 1
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#endif
+#include "step_state.h"
+#include "state.glsl"
+
+layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
+layout(constant_id = 1) const uint LANES = 8;      // that share a row: the subgroup size, or the workgroup
+layout(constant_id = 2) const uint OUTPUTS = 4;    // of one subgroup
+layout(constant_id = 3) const uint ROWS_PER_Y = 32; // rows of one workgroup in y
+
+layout(push_constant) uniform Push {
+    uint m;        // outputs
+    uint n_chunks; // of a row of weights
+    uint plane1, plane2, plane3;
+    uint x_stride; // floats between rows of x and y
+    uint y_stride;
+    uint y_offset; // of output 0 in a row of y
+    uint flags;    // MATVEC_*
+};
+#define MATVEC_ACCUMULATE 1u // add to what y holds (residual)
+#define MATVEC_BIAS 2u       // add binding 3
+#define MATVEC_OUT_ROWS 4u   // rows are the step's output rows
+
+#include "weights.glsl"
+
+layout(set = 0, binding = 1, std430) readonly buffer X {
+    vec4 x[];
+};
+layout(set = 0, binding = 2, std430) buffer Y {
+    float y[];
+};
+layout(set = 0, binding = 3, std430) readonly buffer Bias {
+    float bias[];
+};
+
+#if TIER == 0
+#define MAX_TILE_ROWS 8
+shared float partial[OUTPUTS * MAX_TILE_ROWS * LANES];
+#endif
+
+void store_output(uint output_index, uint row, float value)
+{
+    if (output_index >= m)
+        return;
+    uint at = row * y_stride + y_offset + output_index;
+    if ((flags & MATVEC_BIAS) != 0u)
+        value += bias[output_index];
+    if ((flags & MATVEC_ACCUMULATE) != 0u)
+        value += y[at];
+    y[at] = value;
+}
+
+#define TILE 1
+#include "matvec_tile.glsl"
+#undef TILE
+#define TILE 2
+#include "matvec_tile.glsl"
+#undef TILE
+#define TILE 4
+#include "matvec_tile.glsl"
+#undef TILE
+#define TILE 8
+#include "matvec_tile.glsl"
+#undef TILE
+
+void main()
+{
+    uint rows = (flags & MATVEC_OUT_ROWS) != 0u ? step_out_rows() : step_rows();
+    uint row = gl_WorkGroupID.y * ROWS_PER_Y;
+    uint end = min(rows, row + ROWS_PER_Y);
+#if TIER >= 1
+    uint first = (workgroup_index() * gl_NumSubgroups + gl_SubgroupID) * OUTPUTS;
+    uint lane = gl_SubgroupInvocationID;
+#else
+    uint first = workgroup_index() * OUTPUTS;
+    uint lane = gl_LocalInvocationID.x;
+#endif
+    if (first >= m)
+        return;
+    for (; row + 8 <= end; row += 8)
+        tile_8(first, row, 8, lane);
+    uint left = end - row;
+    if (left > 4)
+        tile_8(first, row, left, lane);
+    else if (left > 2)
+        tile_4(first, row, left, lane);
+    else if (left == 2)
+        tile_2(first, row, left, lane);
+    else if (left == 1)
+        tile_1(first, row, left, lane);
+}

@@ -1,0 +1,90 @@
+// One tile of TILE rows of matvec.comp, of which `left` exist (the others are computed from row 0 of the
+// tile and not stored). Included once per TILE; the arithmetic of a row is the same in each.
+#define TILE_NAME_(n) tile_##n
+#define TILE_NAME(n) TILE_NAME_(n)
+
+void TILE_NAME(TILE)(uint first, uint row, uint left, uint lane)
+{
+    precise float sums[OUTPUTS][TILE];
+    uint x_row[TILE];
+    for (uint r = 0; r < TILE; r++)
+        x_row[r] = (row + (r < left ? r : 0)) * (x_stride / 4);
+    for (uint o = 0; o < OUTPUTS; o++)
+        for (uint r = 0; r < TILE; r++)
+            sums[o][r] = 0.0;
+
+    for (uint chunk = lane; chunk < n_chunks; chunk += LANES) {
+        weights w[OUTPUTS];
+        for (uint o = 0; o < OUTPUTS; o++)
+            w[o] = weights_load(min(first + o, m - 1), chunk);
+#if WEIGHTS_HAS_SCALE
+        precise float parts[OUTPUTS][TILE];
+        for (uint o = 0; o < OUTPUTS; o++)
+            for (uint r = 0; r < TILE; r++)
+                parts[o][r] = 0.0;
+#define PARTS parts
+#else
+#define PARTS sums
+#endif
+#if WEIGHTS_HAS_BIAS
+        precise float totals[TILE];
+        for (uint r = 0; r < TILE; r++)
+            totals[r] = 0.0;
+#endif
+        for (uint quad = 0; quad < WEIGHTS_CHUNK / 4; quad++) {
+            vec4 in4[TILE];
+            for (uint r = 0; r < TILE; r++) {
+                in4[r] = x[x_row[r] + chunk * (WEIGHTS_CHUNK / 4) + quad];
+#if WEIGHTS_HAS_BIAS
+                totals[r] += in4[r].x;
+                totals[r] += in4[r].y;
+                totals[r] += in4[r].z;
+                totals[r] += in4[r].w;
+#endif
+            }
+            for (uint o = 0; o < OUTPUTS; o++) {
+                vec4 q = weights_unpack(w[o], quad);
+                for (uint r = 0; r < TILE; r++) {
+                    PARTS[o][r] = fma(q.x, in4[r].x, PARTS[o][r]);
+                    PARTS[o][r] = fma(q.y, in4[r].y, PARTS[o][r]);
+                    PARTS[o][r] = fma(q.z, in4[r].z, PARTS[o][r]);
+                    PARTS[o][r] = fma(q.w, in4[r].w, PARTS[o][r]);
+                }
+            }
+        }
+#if WEIGHTS_HAS_SCALE
+        for (uint o = 0; o < OUTPUTS; o++)
+            for (uint r = 0; r < TILE; r++) {
+                sums[o][r] = fma(w[o].scale, parts[o][r], sums[o][r]);
+#if WEIGHTS_HAS_BIAS
+                sums[o][r] = fma(w[o].bias, totals[r], sums[o][r]);
+#endif
+            }
+#endif
+#undef PARTS
+    }
+
+#if TIER >= 1
+    for (uint o = 0; o < OUTPUTS; o++)
+        for (uint r = 0; r < TILE; r++) {
+            float total = subgroupAdd(sums[o][r]);
+            if (lane == 0 && r < left)
+                store_output(first + o, row + r, total);
+        }
+#else
+    barrier(); // the last tile's sums have been read
+    for (uint o = 0; o < OUTPUTS; o++)
+        for (uint r = 0; r < TILE; r++)
+            partial[(o * TILE + r) * LANES + lane] = sums[o][r];
+    barrier();
+    for (uint i = lane; i < OUTPUTS * TILE; i += LANES) {
+        precise float total = 0.0;
+        for (uint l = 0; l < LANES; l++)
+            total += partial[i * LANES + l];
+        if (i % TILE < left)
+            store_output(first + i / TILE, row + i % TILE, total);
+    }
+#endif
+}
+#undef TILE_NAME
+#undef TILE_NAME_
