@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds, and runs the suites. The last line is
+# "N passed, N failed, N skipped", counted from what ran.
+#   tests/run.sh             suites unit, device and model, in build/
+#   tests/run.sh --slow      the slow suite, in build/
+#   tests/run.sh --sanitize  the host tests (suite unit) with the address and undefined-behaviour
+#                            sanitizers, in build-sanitize/
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tests/packages.sh
+
+folder=build
+suites=(--suite unit --suite device --suite model)
+options=(-Dapps=enabled -Dtests=enabled)
+for argument in "$@"; do
+    case $argument in
+    --slow)
+        suites=(--suite slow)
+        ;;
+    --sanitize)
+        folder=build-sanitize
+        suites=(--suite unit)
+        options+=(-Db_sanitize=address,undefined -Db_lundef=false
+            "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer")
+        export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
+        ;;
+    *)
+        die "unknown option $argument (there are --slow and --sanitize)"
+        ;;
+    esac
+done
+
+install_packages "$build_packages $test_packages" check
+configure "$folder" "${options[@]}"
+compile "$folder"
+
+export OUTRIDER_CACHE_DIR="$PWD/$folder/cache"
+rm -f "$folder/meson-logs/testlog.json"
+say "meson test -C $folder ${suites[*]}"
+result=0
+meson test -C "$folder" --no-rebuild --print-errorlogs "${suites[@]}" </dev/null || result=$?
+python3 tests/count.py "$folder/meson-logs/testlog.json" || result=1
+exit "$result"
