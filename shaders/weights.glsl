@@ -20,10 +20,32 @@ layout(set = 0, binding = 0, std430) readonly buffer Weights128 {
     uvec4 weights128[];
 };
 
+// Set on devices whose unpackHalf2x16 flushes subnormals, which are common among scales.
+layout(constant_id = 7) const bool HALF_FROM_BITS = false;
+
+float half_from_bits(uint bits)
+{
+    uint magnitude = bits & 0x7fffu;
+    uint normal = (magnitude << 13) + (112u << 23);
+    if (magnitude >= 0x7c00u)
+        normal += 112u << 23; // infinity, NaN
+    if (magnitude < 0x400u)
+        normal = floatBitsToUint(float(magnitude) * (1.0 / 16777216.0));
+    return uintBitsToFloat(normal | ((bits & 0x8000u) << 16));
+}
+
+// The two halfs of a word.
+vec2 half_pair(uint word)
+{
+    if (HALF_FROM_BITS)
+        return vec2(half_from_bits(word & 0xffffu), half_from_bits(word >> 16));
+    return unpackHalf2x16(word);
+}
+
 // Half number `index` of a plane of halfs that begins at word `plane`.
 float plane_half(uint plane, uint index)
 {
-    vec2 pair = unpackHalf2x16(weights32[plane + (index >> 1)]);
+    vec2 pair = half_pair(weights32[plane + (index >> 1)]);
     return (index & 1u) == 0u ? pair.x : pair.y;
 }
 
@@ -41,11 +63,12 @@ vec4 bytes_signed(uint word)
                 float(w >> 24));
 }
 
-// Four 4-bit numbers from bit `shift` on.
-vec4 nibbles(uint word, uint shift)
+// The upper half of each byte of a word as signed numbers.
+vec4 nibbles_signed(uint word)
 {
-    return vec4(float((word >> shift) & 15u), float((word >> (shift + 4)) & 15u),
-                float((word >> (shift + 8)) & 15u), float((word >> (shift + 12)) & 15u));
+    int w = int(word);
+    return vec4(float((w << 24) >> 28), float((w << 16) >> 28), float((w << 8) >> 28),
+                float(w >> 28));
 }
 
 // glslc does not expand macros in #include.

@@ -1,0 +1,192 @@
+/* Repacking of weights into planes: one const table row per format that the kernels read. model.c calls
+ * it for each part of a tensor at upload; shaders/weights_*.glsl read the planes.
+ *
+ * Only bits move. Where it saves the kernels work, a quant is stored in another order or with its sign
+ * bit flipped (two's complement instead of an offset); scales keep their bits. All planes are rows of
+ * bytes, little-endian within a word. */
+#include "repack.h"
+
+#include <string.h>
+
+/* Q4_*: a word holds 8 weights: byte b has weight b in its low half and weight 4 + b in its high half,
+ * so that one mask gives four weights as bytes. `flip` is xored into each. */
+static uint8_t nibble_pair(uint32_t low, uint32_t high, uint32_t flip)
+{
+    return (uint8_t)((low ^ flip) | (high ^ flip) << 4);
+}
+
+/* One byte per weight to the nibble order above. */
+static void pack_nibbles(const uint8_t *quants, uint64_t n, uint32_t flip, uint8_t *dst)
+{
+    for (uint64_t i = 0; i < n; i += 8)
+        for (uint64_t b = 0; b < 4; b++)
+            *dst++ = nibble_pair(quants[i + b], quants[i + 4 + b], flip);
+}
+
+static void row_f32(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    memcpy(planes[0], src, k * 4);
+}
+
+static void row_half(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    memcpy(planes[0], src, k * 2);
+}
+
+/* Block: half d, 32 signed bytes. */
+static void row_q8_0(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    for (uint64_t block = 0; block < k / 32; block++, src += 34) {
+        memcpy(planes[1] + block * 2, src, 2);
+        memcpy(planes[0] + block * 32, src + 2, 32);
+    }
+}
+
+/* 16 bytes with weight j in the low and weight 16 + j in the high half of byte j. */
+static void split_nibbles(const uint8_t *src, uint8_t quants[32])
+{
+    for (int j = 0; j < 16; j++) {
+        quants[j] = src[j] & 15;
+        quants[16 + j] = src[j] >> 4;
+    }
+}
+
+/* Block: half d, 16 bytes. Stored signed: value = d * (q - 8). */
+static void row_q4_0(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    uint8_t quants[32];
+
+    for (uint64_t block = 0; block < k / 32; block++, src += 18) {
+        memcpy(planes[1] + block * 2, src, 2);
+        split_nibbles(src + 2, quants);
+        pack_nibbles(quants, 32, 8, planes[0] + block * 16);
+    }
+}
+
+/* Block: half d, half min, 16 bytes. Both halfs stay together: one load gives them. */
+static void row_q4_1(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    uint8_t quants[32];
+
+    for (uint64_t block = 0; block < k / 32; block++, src += 20) {
+        memcpy(planes[1] + block * 4, src, 4);
+        split_nibbles(src + 4, quants);
+        pack_nibbles(quants, 32, 0, planes[0] + block * 16);
+    }
+}
+
+/* Block: half d, half dmin, 12 bytes with eight 6-bit scales and eight 6-bit mins, 128 bytes of quants.
+ * Plane 1 is {d, dmin, word of the scales' low halves, word of the mins' low halves, word of both's
+ * upper two bits}, four bits for each sub-block of 32 in each word, which needs no branch to read. */
+static void row_q4_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    for (uint64_t block = 0; block < k / 256; block++, src += 144) {
+        const uint8_t *packed = src + 4;
+        uint8_t *words = planes[1] + block * 16;
+        uint8_t quants[256];
+
+        memcpy(words, src, 4);
+        memset(words + 4, 0, 12);
+        for (int j = 0; j < 8; j++) {
+            uint32_t scale, min;
+
+            if (j < 4) {
+                scale = packed[j] & 63u;
+                min = packed[j + 4] & 63u;
+            } else {
+                scale = (packed[j + 4] & 15u) | (uint32_t)(packed[j - 4] >> 6) << 4;
+                min = (uint32_t)(packed[j + 4] >> 4) | (uint32_t)(packed[j] >> 6) << 4;
+            }
+            int shift = (j & 1) * 4;
+            words[4 + j / 2] |= (uint8_t)((scale & 15u) << shift);
+            words[8 + j / 2] |= (uint8_t)((min & 15u) << shift);
+            words[12 + j / 2] |= (uint8_t)((scale >> 4 | min >> 4 << 2) << shift);
+        }
+        /* 64 weights in 32 bytes: the first 32 in the low halves. */
+        for (int i = 0; i < 256; i++)
+            quants[i] = src[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+        pack_nibbles(quants, 256, 0, planes[0] + block * 128);
+    }
+}
+
+/* Block: 128 bytes of low halves, 64 bytes of upper 2-bit parts, 16 signed scales, half d. Stored signed:
+ * value = d * scale * (q - 32). Upper parts: the word of 16 weights has in bits 2i, 2i + 1 of byte b those
+ * of weight 4i + b. */
+static void row_q6_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    for (uint64_t block = 0; block < k / 256; block++, src += 210) {
+        const uint8_t *low_bits = src, *high_bits = src + 128;
+        uint8_t low[256], high[256];
+
+        for (int i = 0; i < 256; i++) {
+            int half = i / 128, quarter = i % 128 / 32, j = i % 32;
+
+            low[i] = low_bits[half * 64 + quarter % 2 * 32 + j] >> (quarter / 2 * 4) & 15;
+            high[i] = (high_bits[half * 32 + j] >> (quarter * 2) & 3) ^ 2;
+        }
+        pack_nibbles(low, 256, 0, planes[0] + block * 128);
+        for (int i = 0; i < 256; i += 16)
+            for (int b = 0; b < 4; b++)
+                planes[1][block * 64 + i / 4 + b] =
+                    (uint8_t)(high[i + b] | high[i + 4 + b] << 2 | high[i + 8 + b] << 4 |
+                              high[i + 12 + b] << 6);
+        memcpy(planes[2] + block * 16, src + 192, 16);
+        memcpy(planes[3] + block * 2, src + 208, 2);
+    }
+}
+
+static const repack_info formats[] = {
+    {FORMAT_F32, "F32", 4, 1, {16}, 4, row_f32},
+    {FORMAT_F16, "F16", 4, 1, {8}, 4, row_half},
+    {FORMAT_BF16, "BF16", 4, 1, {8}, 4, row_half},
+    {FORMAT_Q8_0, "Q8_0", 16, 2, {32, 2}, 32, row_q8_0},
+    {FORMAT_Q4_0, "Q4_0", 16, 2, {16, 2}, 32, row_q4_0},
+    {FORMAT_Q4_1, "Q4_1", 16, 2, {16, 4}, 32, row_q4_1},
+    {FORMAT_Q4_K, "Q4_K", 16, 2, {128, 16}, 256, row_q4_k},
+    {FORMAT_Q6_K, "Q6_K", 16, 4, {128, 64, 16, 2}, 256, row_q6_k},
+};
+
+const repack_info *repack_find(enum tensor_format format)
+{
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (formats[i].format == format)
+            return &formats[i];
+    return NULL;
+}
+
+uint64_t repack_padded_k(const repack_info *info, uint64_t k)
+{
+    return (k + info->plane_unit - 1) / info->plane_unit * info->plane_unit;
+}
+
+uint64_t repack_bytes(const repack_info *info, uint64_t n_rows, uint64_t k,
+                      uint32_t plane_words[REPACK_MAX_PLANES])
+{
+    uint64_t units = repack_padded_k(info, k) / info->plane_unit * n_rows;
+    uint64_t bytes = 0;
+
+    for (uint32_t p = 0; p < REPACK_MAX_PLANES; p++) {
+        plane_words[p] = p < info->n_planes ? (uint32_t)(bytes / 4) : 0;
+        if (p < info->n_planes)
+            bytes = (bytes + units * info->plane_bytes[p] + 15) / 16 * 16;
+    }
+    return bytes;
+}
+
+void repack_rows(const repack_info *info, const uint8_t *src, uint64_t n_rows, uint64_t k,
+                 uint8_t *dst)
+{
+    const format_info *format = format_find(info->format);
+    uint64_t row_bytes = k / format->block_size * format->block_bytes;
+    uint64_t units = repack_padded_k(info, k) / info->plane_unit;
+    uint32_t plane_words[REPACK_MAX_PLANES];
+
+    repack_bytes(info, n_rows, k, plane_words);
+    for (uint64_t row = 0; row < n_rows; row++) {
+        uint8_t *planes[REPACK_MAX_PLANES] = {0};
+
+        for (uint32_t p = 0; p < info->n_planes; p++)
+            planes[p] = dst + (uint64_t)plane_words[p] * 4 + row * units * info->plane_bytes[p];
+        info->row(src + row * row_bytes, k, planes);
+    }
+}
