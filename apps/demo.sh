@@ -16,5 +16,4 @@ if [ $# -eq 0 ]; then
     arguments=(-n 160 --temp 0.8 --seed 1 -p $'/* Returns the number of words in a string. */\nint count_words(const char *s)\n{\n')
 fi
 say "outrider run ${arguments[*]@Q}"
-exec build/apps/outrider run -m apps/models/outrider-demo-target.gguf \
-    -md apps/models/outrider-demo-draft.gguf "${arguments[@]}" </dev/null
+exec build/apps/outrider run "${arguments[@]}" </dev/null
