@@ -1,15 +1,15 @@
-/* Repacking of weights into planes: one const table row per format that the kernels read. model.c calls
- * it for each part of a tensor at upload; shaders/weights_*.glsl read the planes.
+/* Repacking of weights into planes: one const table row per format that the kernels read. model.c
+ * calls it for each part of a tensor at upload; shaders/weights_*.glsl read the planes.
  *
- * Only bits move. Where it saves the kernels work, a quant is stored in another order or with its sign
- * bit flipped (two's complement instead of an offset); scales keep their bits. All planes are rows of
- * bytes, little-endian within a word. */
+ * Only bits move. Where it saves the kernels work, a quant is stored in another order or with its
+ * sign bit flipped (two's complement instead of an offset); scales keep their bits. All planes are
+ * rows of bytes, little-endian within a word. */
 #include "repack.h"
 
 #include <string.h>
 
-/* Q4_*: a word holds 8 weights: byte b has weight b in its low half and weight 4 + b in its high half,
- * so that one mask gives four weights as bytes. `flip` is xored into each. */
+/* Q4_*: a word holds 8 weights: byte b has weight b in its low half and weight 4 + b in its high
+ * half, so that one mask gives four weights as bytes. `flip` is xored into each. */
 static uint8_t nibble_pair(uint32_t low, uint32_t high, uint32_t flip)
 {
     return (uint8_t)((low ^ flip) | (high ^ flip) << 4);
@@ -75,9 +75,10 @@ static void row_q4_1(const uint8_t *src, uint64_t k, uint8_t *const planes[REPAC
     }
 }
 
-/* Block: half d, half dmin, 12 bytes with eight 6-bit scales and eight 6-bit mins, 128 bytes of quants.
- * Plane 1 is {d, dmin, word of the scales' low halves, word of the mins' low halves, word of both's
- * upper two bits}, four bits for each sub-block of 32 in each word, which needs no branch to read. */
+/* Block: half d, half dmin, 12 bytes with eight 6-bit scales and eight 6-bit mins, 128 bytes of
+ * quants. Plane 1 is {d, dmin, word of the scales' low halves, word of the mins' low halves, word
+ * of both's upper two bits}, four bits for each sub-block of 32 in each word, which needs no branch
+ * to read. */
 static void row_q4_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
 {
     for (uint64_t block = 0; block < k / 256; block++, src += 144) {
@@ -109,9 +110,9 @@ static void row_q4_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPAC
     }
 }
 
-/* Block: 128 bytes of low halves, 64 bytes of upper 2-bit parts, 16 signed scales, half d. Stored signed:
- * value = d * scale * (q - 32). Upper parts: the word of 16 weights has in bits 2i, 2i + 1 of byte b those
- * of weight 4i + b. */
+/* Block: 128 bytes of low halves, 64 bytes of upper 2-bit parts, 16 signed scales, half d. Stored
+ * signed: value = d * scale * (q - 32). Upper parts: the word of 16 weights has in bits 2i, 2i + 1
+ * of byte b those of weight 4i + b. */
 static void row_q6_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
 {
     for (uint64_t block = 0; block < k / 256; block++, src += 210) {

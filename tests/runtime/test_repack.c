@@ -1,0 +1,242 @@
+/* Repacked planes, decoded on the CPU by the rules that shaders/weights_*.glsl follow, against the
+ * reference dequantiser: bit for bit, every format; and the planes' sizes. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format.h"
+#include "repack.h"
+
+static const enum tensor_format all_formats[] = {
+    FORMAT_F32,  FORMAT_F16,  FORMAT_BF16, FORMAT_Q8_0,
+    FORMAT_Q4_0, FORMAT_Q4_1, FORMAT_Q4_K, FORMAT_Q6_K,
+};
+#define N_FORMATS (int)(sizeof(all_formats) / sizeof(all_formats[0]))
+
+static uint64_t random_state;
+
+static uint32_t random_u32(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33) ^ (uint32_t)(random_state >> 11);
+}
+
+/* Random blocks. Infinities and NaNs are left out of the halfs and floats: they have no equal bits
+ * to speak of. Every fourth half is subnormal. */
+static void random_half(uint8_t *dst)
+{
+    uint32_t bits = random_u32() & 0xffff;
+
+    if ((bits & 0x7c00) == 0x7c00 || random_u32() % 4 == 0)
+        bits &= 0x83ff;
+    dst[0] = (uint8_t)bits;
+    dst[1] = (uint8_t)(bits >> 8);
+}
+
+static void random_blocks(const format_info *format, uint8_t *data, uint64_t n_blocks)
+{
+    static const struct {
+        enum tensor_format format;
+        int halfs[2]; /* byte offsets in the block; -1: none */
+    } halfs[] = {
+        {FORMAT_F16, {0, -1}}, {FORMAT_Q8_0, {0, -1}}, {FORMAT_Q4_0, {0, -1}},
+        {FORMAT_Q4_1, {0, 2}}, {FORMAT_Q4_K, {0, 2}},  {FORMAT_Q6_K, {208, -1}},
+    };
+
+    for (uint64_t i = 0; i < n_blocks * format->block_bytes; i++)
+        data[i] = (uint8_t)random_u32();
+    for (uint64_t b = 0; b < n_blocks; b++) {
+        uint8_t *block = data + b * format->block_bytes;
+
+        for (size_t h = 0; h < sizeof(halfs) / sizeof(halfs[0]); h++)
+            for (int j = 0; j < 2; j++)
+                if (halfs[h].format == format->id && halfs[h].halfs[j] >= 0)
+                    random_half(block + halfs[h].halfs[j]);
+        if (format->id == FORMAT_F32 || format->id == FORMAT_BF16)
+            block[format->block_bytes - 1] &= 0xbf; /* exponent below 128 */
+    }
+}
+
+/* The planes of a part, read as the kernels do: in words. */
+static const uint32_t *words;
+static uint32_t plane_words[REPACK_MAX_PLANES];
+
+static double plane_half(int plane, uint64_t index)
+{
+    uint32_t word = words[plane_words[plane] + index / 2];
+    return half_to_float((uint16_t)(index % 2 ? word >> 16 : word));
+}
+
+/* Bits [4, 8) of a byte as a signed number, and so on: the top `n_bits` of the byte `b` of the
+ * word. */
+static int signed_field(uint32_t word, int b, int n_bits)
+{
+    return (int32_t)(word << (24 - 8 * b)) >> (32 - n_bits);
+}
+
+static int nibble(uint64_t chunk, int i)
+{
+    uint32_t word = words[chunk * 2 + (uint64_t)i / 8];
+    return word >> (i % 4 * 8 + i % 8 / 4 * 4) & 15;
+}
+
+/* Weight i of a chunk; chunk counts over the whole part. */
+static double decode(enum tensor_format format, uint64_t chunk, int i)
+{
+    switch (format) {
+    case FORMAT_F32: {
+        float value;
+        memcpy(&value, &words[chunk * 4 + (uint64_t)i], 4);
+        return value;
+    }
+    case FORMAT_F16:
+        return plane_half(0, chunk * 4 + (uint64_t)i);
+    case FORMAT_BF16: {
+        uint32_t word = words[chunk * 2 + (uint64_t)i / 2];
+        return bfloat16_to_float((uint16_t)(i % 2 ? word >> 16 : word));
+    }
+    case FORMAT_Q8_0:
+        return plane_half(1, chunk / 2) *
+               signed_field(words[chunk * 4 + (uint64_t)i / 4], i % 4, 8);
+    case FORMAT_Q4_0:
+        return plane_half(1, chunk / 2) *
+               (nibble(chunk, i) < 8 ? nibble(chunk, i) : nibble(chunk, i) - 16);
+    case FORMAT_Q4_1:
+        return plane_half(1, chunk / 2 * 2) * nibble(chunk, i) + plane_half(1, chunk / 2 * 2 + 1);
+    case FORMAT_Q4_K: {
+        const uint32_t *super = words + plane_words[1] + chunk / 16 * 4;
+        int shift = (int)(chunk / 2 % 8) * 4;
+        uint32_t low = super[1] >> shift & 15, min_low = super[2] >> shift & 15;
+        uint32_t high = super[3] >> shift & 15;
+        double scale = half_to_float((uint16_t)super[0]) * (double)(low | (high & 3) << 4);
+        double min = half_to_float((uint16_t)(super[0] >> 16)) * (double)(min_low | high >> 2 << 4);
+        return scale * nibble(chunk, i) - min;
+    }
+    case FORMAT_Q6_K: {
+        uint32_t high = words[plane_words[1] + chunk] >> (i % 4 * 8 + i / 4 * 2) & 3;
+        int quant = (int)high * 16 + nibble(chunk, i);
+        int scale = signed_field(words[plane_words[2] + chunk / 4], (int)(chunk % 4), 8);
+        return plane_half(3, chunk / 16) * scale * (quant < 32 ? quant : quant - 64);
+    }
+    default:
+        ck_abort_msg("no decoder for format %d", (int)format);
+    }
+    return 0;
+}
+
+static void check_part(const repack_info *info, uint64_t n_rows, uint64_t k)
+{
+    const format_info *format = format_find(info->format);
+    uint64_t n = n_rows * k, padded = repack_padded_k(info, k);
+    uint8_t *blocks = malloc(n / format->block_size * format->block_bytes);
+    double *expected = malloc(n * sizeof(double));
+    uint64_t n_bytes = repack_bytes(info, n_rows, k, plane_words);
+    uint8_t *dst = calloc(1, n_bytes + 16);
+
+    ck_assert(blocks && expected && dst);
+    ck_assert_uint_eq(n_bytes % 16, 0);
+    memset(dst + n_bytes, 0xa5, 16);
+    random_blocks(format, blocks, n / format->block_size);
+    format_dequantize(format, blocks, n, expected);
+    repack_rows(info, blocks, n_rows, k, dst);
+    words = (const uint32_t *)(const void *)dst;
+
+    for (uint64_t row = 0; row < n_rows; row++)
+        for (uint64_t at = 0; at < padded; at++) {
+            uint64_t chunk = row * (padded / info->chunk) + at / info->chunk;
+            double got = decode(info->format, chunk, (int)(at % info->chunk));
+            double want = at < k ? expected[row * k + at] : 0;
+
+            if (memcmp(&got, &want, sizeof(got)) != 0)
+                ck_abort_msg("%s, %d rows of %d: row %d, weight %d is %.17g, not %.17g",
+                             format->name, (int)n_rows, (int)k, (int)row, (int)at, got, want);
+        }
+    for (int i = 0; i < 16; i++)
+        ck_assert_uint_eq(dst[n_bytes + (uint64_t)i], 0xa5);
+    free(dst);
+    free(expected);
+    free(blocks);
+}
+
+START_TEST(planes_hold_the_same_values)
+{
+    const repack_info *info = repack_find(all_formats[_i]);
+
+    ck_assert_ptr_nonnull(info);
+    uint64_t block = format_find(info->format)->block_size;
+    random_state = 1 + (uint64_t)_i;
+    for (uint64_t n_blocks = 1; n_blocks <= 7; n_blocks++)
+        for (uint64_t n_rows = 1; n_rows <= 9; n_rows++)
+            check_part(info, n_rows, n_blocks * block);
+    check_part(info, 3, block == 1 ? 172 : block * 9);
+    check_part(info, 2, 4096);
+}
+END_TEST
+
+START_TEST(planes_take_the_same_room)
+{
+    const repack_info *info = repack_find(all_formats[_i]);
+    const format_info *format = format_find(info->format);
+
+    for (uint64_t k = 256; k < 2048; k += format->block_size) {
+        uint64_t stored = k / format->block_size * format->block_bytes;
+        uint32_t offsets[REPACK_MAX_PLANES];
+
+        if (k % format->block_size != 0)
+            continue;
+        for (uint64_t n_rows = 1; n_rows < 100; n_rows = n_rows * 3 + 1) {
+            /* 16 bytes a plane where the part is one short row of a few hundred bytes */
+            uint64_t slack = n_rows < 4 ? 16 * (uint64_t)info->n_planes : 0;
+            uint64_t bytes = repack_bytes(info, n_rows, k, offsets);
+
+            ck_assert_uint_ge(bytes, stored * n_rows);
+            ck_assert_msg((double)bytes <= (double)(stored * n_rows) * 1.02 + (double)slack,
+                          "%s: %d rows of %d take %d bytes instead of %d", format->name,
+                          (int)n_rows, (int)k, (int)bytes, (int)(stored * n_rows));
+        }
+    }
+}
+END_TEST
+
+START_TEST(offsets_of_large_parts_fit)
+{
+    const repack_info *info = repack_find(all_formats[_i]);
+    uint32_t offsets[REPACK_MAX_PLANES];
+    uint64_t bytes = repack_bytes(info, 151936, 4096, offsets);
+
+    ck_assert_uint_eq(offsets[0], 0);
+    for (uint32_t p = 1; p < info->n_planes; p++) {
+        uint64_t units = (uint64_t)151936 * 4096 / info->plane_unit;
+
+        ck_assert_uint_eq(offsets[p] % 4, 0);
+        ck_assert_uint_eq(offsets[p],
+                          offsets[p - 1] + (units * info->plane_bytes[p - 1] + 15) / 16 * 4);
+        ck_assert_uint_lt((uint64_t)offsets[p] * 4, bytes);
+    }
+}
+END_TEST
+
+START_TEST(unknown_formats_are_refused)
+{
+    ck_assert_ptr_null(repack_find(FORMAT_Q2_K));
+    ck_assert_ptr_null(repack_find((enum tensor_format)12345));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("repack");
+    TCase *tcase = tcase_create("repack");
+
+    tcase_add_loop_test(tcase, planes_hold_the_same_values, 0, N_FORMATS);
+    tcase_add_loop_test(tcase, planes_take_the_same_room, 0, N_FORMATS);
+    tcase_add_loop_test(tcase, offsets_of_large_parts_fit, 0, N_FORMATS);
+    tcase_add_test(tcase, unknown_formats_are_refused);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
