@@ -2,7 +2,7 @@
  *
  * Used by runtime/ (model loading) and by `outrider inspect`. Knows nothing of Vulkan. The file is
  * untrusted: every count, offset and size is checked before it is used, and an error names the key,
- * tensor or offset at fault. See shared notes in tests/gguf for the list of attacks covered.
+ * tensor or offset at fault. The attacks that it must stand are the cases of tests/gguf/test_gguf.c.
  *
  * Ownership: everything that a getter returns belongs to the gguf_file and lives until gguf_close.
  * Threads: a gguf_file is immutable after gguf_open; any number of threads may read it.
@@ -29,6 +29,11 @@ bool gguf_fail(gguf_error *error, const char *format, ...) __attribute__((format
 /* The same for a refusal (is_unsupported) and for a failed allocation of `what`. */
 bool gguf_refuse(gguf_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool gguf_no_memory(gguf_error *error, const char *what);
+/* Copies untrusted text (a key's or a tensor's name, a token) into a message: printable UTF-8
+ * stays; control characters, direction marks, quotes, backslashes and broken bytes become \xHH.
+ * Always NUL-terminated; text that does not fit ends in "...". Returns buffer. size must be at
+ * least 8. */
+const char *gguf_quote(char *buffer, size_t size, const char *text, size_t length);
 
 enum gguf_type {
     GGUF_TYPE_U8 = 0,
@@ -118,7 +123,8 @@ const gguf_tensor *gguf_find_tensor(const gguf_file *file, const char *name);
  * descriptor, so that a file cut short while in use is an error and not SIGBUS. */
 bool gguf_tensor_read(const gguf_file *file, const gguf_tensor *tensor, uint64_t offset, void *dst,
                       uint64_t n_bytes, gguf_error *error);
-/* The memory-mapped data of a tensor, for readers that accept SIGBUS when the file is cut short. */
+/* The memory-mapped data of a tensor, for readers that accept SIGBUS when the file is cut short. NULL
+ * when the system would not map the file; gguf_tensor_read works then, too. */
 const uint8_t *gguf_tensor_data(const gguf_file *file, const gguf_tensor *tensor);
 
 #endif
