@@ -1,17 +1,49 @@
-/* Devices: enumeration and choice (device.c), opening as a gpu (gpu.c in the same idea).
+/* Devices: enumeration (device.c), choice (device_choice.c), opening as a gpu (gpu.c).
  *
- * A gpu is an opened VkDevice with its queue, function table, pipeline cache and the one pipeline layout
- * that all kernels share. Models on the same device of a context share one gpu (counted). */
+ * A gpu is an opened VkDevice with its queue, function table, pipeline cache and the one pipeline
+ * layout that all kernels share. Models on the same device of a context share one gpu (counted). */
 #ifndef OUTRIDER_DEVICE_H
 #define OUTRIDER_DEVICE_H
 
 #include "context.h"
 
-/* Fills context->physical and context->devices. Called once by otr_context_create. */
+/* What opening a device needs to know beyond otr_device_info. */
+typedef struct device_facts {
+    uint32_t api_version; /* usable: the lesser of device and instance */
+    /* What the hardware could do, 0..3. otr_device_info.tier says what kernels exist for. */
+    int32_t hardware_tier;
+    uint32_t queue_family;
+    uint32_t subgroup_size;             /* 0: unknown */
+    bool pins_subgroup_size;            /* compute pipelines can require subgroup_size */
+    bool full_subgroups;                /* and full subgroups */
+    bool subgroup_size_is_fixed;        /* pinned, or all pipelines have the same */
+    bool subgroup_control_is_extension; /* VK_EXT_subgroup_size_control must be enabled by name */
+    bool is_portability_subset;         /* VK_KHR_portability_subset must be enabled */
+    bool has_subgroup_arithmetic, has_16bit_storage, has_robust_access;
+    uint64_t max_allocation_bytes, max_buffer_bytes; /* of one allocation, of one buffer */
+    bool has_pci_address;
+    uint32_t pci_domain, pci_bus, pci_device, pci_function;
+} device_facts;
+
+/* Fills context->physical, ->devices and ->facts. Called once by otr_context_create. */
 otr_result devices_enumerate(otr_context *context);
 
-/* Every kernel's interface: storage buffers 0..3 and the step state as uniform buffer 4 of set 0, and
- * push constants. Four storage buffers are the least that Vulkan promises. */
+/* The rules of choice, as functions of the lists alone. */
+#define DEVICE_NONE UINT32_MAX
+/* Index of the default device, or DEVICE_NONE when none is usable. */
+uint32_t device_choose(const otr_device_info *infos, uint32_t n);
+/* Sets same_as of each device that is a GPU listed before under another driver. */
+void devices_mark_same(otr_device_info *infos, const device_facts *facts, uint32_t n);
+/* What the device lacks to be used at all, written to info->problem; true when it lacks nothing. */
+bool device_meets_minimum(otr_device_info *info, const VkPhysicalDeviceProperties *properties,
+                          uint32_t queue_family);
+/* Finds by index, UUID or part of a name as otr_device_find documents; on failure false, and
+ * `message` says why and what there is. */
+bool device_match(const otr_device_info *infos, uint32_t n, const char *selector, uint32_t *index,
+                  char *message, size_t size);
+
+/* Every kernel's interface: storage buffers 0..3 and the step state as uniform buffer 4 of set 0,
+ * and push constants. Four storage buffers are the least that Vulkan promises. */
 #define KERNEL_STORAGE_BUFFERS 4
 #define KERNEL_STATE_BINDING 4
 #define KERNEL_PUSH_BYTES 64
@@ -22,7 +54,8 @@ typedef struct gpu {
     uint32_t n_users;
     uint32_t index; /* in the context's list */
     const otr_device_info *info;
-    int32_t tier;   /* 0 or 1 (2 and 3 when kernels exist); what kernels are built for */
+    const device_facts *facts;
+    int32_t tier; /* 0 or 1 (2 and 3 when kernels exist); what kernels are built for */
     VkPhysicalDevice physical;
     VkDevice device;
     struct VolkDeviceTable vk;
@@ -32,13 +65,17 @@ typedef struct gpu {
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceLimits limits;
     uint32_t subgroup_size;
-    bool pins_subgroup_size; /* VK_EXT_subgroup_size_control: require subgroup_size in compute */
     bool is_cpu;
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout pipeline_layout;
+    pthread_mutex_t kernels_lock;  /* guards kernels */
+    struct pooled_kernel *kernels; /* kernel_pool.h */
     VkPipelineCache pipeline_cache;
-    bool cache_is_dirty; /* pipelines were created since the cache was loaded or stored */
-    PFN_vkSetDebugUtilsObjectNameEXT set_name; /* NULL without debug utils */
+    atomic_bool cache_is_dirty; /* pipelines were created since the cache was loaded or stored */
+    uint64_t cache_checksum;    /* of the cache data on disk, 0: none */
+    /* A wait timed out: its work may still be running, so from then on Vulkan objects that it may
+     * use are left alone, not destroyed (a driver may wait in there without an end). */
+    atomic_bool hung;
 } gpu;
 
 /* Opens device `index`, or shares it when it is open already. */

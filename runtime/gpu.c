@@ -1,0 +1,263 @@
+/* Opening a device as a gpu, shared and counted by the models on it; names and waits. Called by
+ * models (model.c), sessions and the self-test. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "kernel_pool.h"
+#include "pipeline_cache.h"
+
+/* volk reads its one global vkGetDeviceProcAddr while it fills a device table, and contexts may
+ * have different loaders: the only process-wide state, held for the moment of that call. */
+static pthread_mutex_t volk_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void load_device_table(gpu *g)
+{
+    pthread_mutex_lock(&volk_lock);
+    vkGetDeviceProcAddr = g->context->vk.vkGetDeviceProcAddr;
+    volkLoadDeviceTable(&g->vk, g->device);
+    pthread_mutex_unlock(&volk_lock);
+}
+
+static otr_result create_device(gpu *g)
+{
+    otr_context *context = g->context;
+    const device_facts *facts = g->facts;
+    const bool size_control = g->tier >= 1 && facts->pins_subgroup_size;
+    const float priority = 1.0f;
+    const char *extensions[2];
+    VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+        .subgroupSizeControl = VK_TRUE,
+        .computeFullSubgroups = facts->full_subgroups,
+    };
+    VkPhysicalDevice16BitStorageFeatures storage16 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+        .pNext = size_control ? &subgroup_size : NULL,
+        .storageBuffer16BitAccess = g->tier >= 1,
+    };
+    VkPhysicalDeviceFeatures2 features = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+        .pNext = &storage16,
+        /* Bounds checks cost time: kernels must not need them, and validation shows if they do. */
+        .features.robustBufferAccess = context->validation && facts->has_robust_access,
+    };
+    VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = g->queue_family,
+        .queueCount = 1,
+        .pQueuePriorities = &priority,
+    };
+    VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &features,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .ppEnabledExtensionNames = extensions,
+    };
+    VkResult result;
+
+    if (size_control && facts->subgroup_control_is_extension)
+        extensions[info.enabledExtensionCount++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (facts->is_portability_subset)
+        extensions[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
+    result = context->vk.vkCreateDevice(g->physical, &info, NULL, &g->device);
+    if (result != VK_SUCCESS) {
+        g->device = NULL;
+        return context_fail_vk(context, result, "vkCreateDevice of device %u (%s)", g->index,
+                               g->info->name);
+    }
+    load_device_table(g);
+    g->vk.vkGetDeviceQueue(g->device, g->queue_family, 0, &g->queue);
+    return OTR_OK;
+}
+
+static otr_result create_layout(gpu *g)
+{
+    VkDescriptorSetLayoutBinding bindings[KERNEL_STORAGE_BUFFERS + 1];
+    VkDescriptorSetLayoutCreateInfo set_info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = KERNEL_STORAGE_BUFFERS + 1,
+        .pBindings = bindings,
+    };
+    VkPushConstantRange push = {
+        .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        .size = KERNEL_PUSH_BYTES,
+    };
+    VkPipelineLayoutCreateInfo layout_info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = 1,
+        .pSetLayouts = &g->set_layout,
+        .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &push,
+    };
+    VkResult result;
+
+    for (uint32_t i = 0; i <= KERNEL_STORAGE_BUFFERS; i++)
+        bindings[i] = (VkDescriptorSetLayoutBinding){
+            .binding = i,
+            .descriptorType = i == KERNEL_STATE_BINDING ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+                                                        : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorCount = 1,
+            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        };
+    result = g->vk.vkCreateDescriptorSetLayout(g->device, &set_info, NULL, &g->set_layout);
+    if (result != VK_SUCCESS)
+        return context_fail_vk(g->context, result, "vkCreateDescriptorSetLayout of the kernels");
+    gpu_name(g, VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT, (uint64_t)g->set_layout, "kernels");
+    result = g->vk.vkCreatePipelineLayout(g->device, &layout_info, NULL, &g->pipeline_layout);
+    if (result != VK_SUCCESS)
+        return context_fail_vk(g->context, result, "vkCreatePipelineLayout of the kernels");
+    gpu_name(g, VK_OBJECT_TYPE_PIPELINE_LAYOUT, (uint64_t)g->pipeline_layout, "kernels");
+    return OTR_OK;
+}
+
+/* Everything that gpu_open made, whole or in part. The caller holds gpu_lock. */
+static void destroy_gpu(gpu *g)
+{
+    if (g->device && atomic_load(&g->hung)) {
+        context_log(g->context, OTR_LOG_WARNING,
+                    "device %u (%s) did not finish its work; it stays open until the program ends",
+                    g->index, g->info->name);
+        g->context->abandoned = true;
+    } else if (g->device) {
+        g->vk.vkDestroyPipelineCache(g->device, g->pipeline_cache, NULL);
+        g->vk.vkDestroyPipelineLayout(g->device, g->pipeline_layout, NULL);
+        g->vk.vkDestroyDescriptorSetLayout(g->device, g->set_layout, NULL);
+        g->vk.vkDestroyDevice(g->device, NULL);
+    }
+    pthread_mutex_destroy(&g->queue_lock);
+    pthread_mutex_destroy(&g->kernels_lock);
+    free(g);
+}
+
+/* The caller holds gpu_lock. */
+static otr_result create_gpu(otr_context *context, uint32_t index, gpu **out)
+{
+    VkPhysicalDeviceProperties properties;
+    otr_result result;
+    gpu *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return context_fail(context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for device %u", index);
+    g->context = context;
+    g->index = index;
+    g->info = &context->devices[index];
+    g->facts = &context->facts[index];
+    g->tier = g->info->tier;
+    g->physical = context->physical[index];
+    g->queue_family = g->facts->queue_family;
+    g->subgroup_size = g->facts->subgroup_size;
+    g->is_cpu = g->info->type == OTR_DEVICE_CPU;
+    pthread_mutex_init(&g->queue_lock, NULL);
+    pthread_mutex_init(&g->kernels_lock, NULL);
+    context->vk.vkGetPhysicalDeviceProperties(g->physical, &properties);
+    g->limits = properties.limits;
+    context->vk.vkGetPhysicalDeviceMemoryProperties(g->physical, &g->memory);
+
+    result = create_device(g);
+    if (result)
+        goto end;
+    gpu_name(g, VK_OBJECT_TYPE_QUEUE, (uint64_t)(uintptr_t)g->queue, "queue");
+    result = create_layout(g);
+    if (result)
+        goto end;
+    result = pipeline_cache_load(g);
+end:
+    if (result) {
+        destroy_gpu(g);
+        g = NULL;
+    }
+    *out = g;
+    return result;
+}
+
+otr_result gpu_open(otr_context *context, uint32_t index, gpu **out)
+{
+    otr_result result = OTR_OK;
+    gpu *g;
+
+    *out = NULL;
+    if (index >= context->n_devices)
+        return context_fail(context, OTR_ERROR_NO_DEVICE, "there is no device %u; there are %u",
+                            index, context->n_devices);
+    if (context->devices[index].tier < 0)
+        return context_fail(context, OTR_ERROR_NO_DEVICE, "device %u (%s) can't be used: it %s",
+                            index, context->devices[index].name, context->devices[index].problem);
+    pthread_mutex_lock(&context->gpu_lock);
+    for (g = context->gpus; g && g->index != index; g = g->next)
+        ;
+    if (!g) {
+        result = create_gpu(context, index, &g);
+        if (result)
+            goto end;
+        g->next = context->gpus;
+        context->gpus = g;
+    }
+    g->n_users++;
+    *out = g;
+end:
+    pthread_mutex_unlock(&context->gpu_lock);
+    return result;
+}
+
+void gpu_close(gpu **handle)
+{
+    gpu *g = handle ? *handle : NULL;
+    otr_context *context;
+
+    if (!g)
+        return;
+    *handle = NULL;
+    context = g->context;
+    pthread_mutex_lock(&context->gpu_lock);
+    if (--g->n_users == 0) {
+        gpu **at = &context->gpus;
+        while (*at != g)
+            at = &(*at)->next;
+        *at = g->next;
+        pipeline_cache_store(g);
+        kernel_pool_free(g);
+        destroy_gpu(g);
+    }
+    pthread_mutex_unlock(&context->gpu_lock);
+}
+
+void gpu_name(gpu *g, VkObjectType type, uint64_t handle, const char *format, ...)
+{
+    VkDebugUtilsObjectNameInfoEXT info = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+        .objectType = type,
+        .objectHandle = handle,
+    };
+    char name[128];
+    va_list arguments;
+
+    if (!g->context->vk.vkSetDebugUtilsObjectNameEXT || !handle)
+        return;
+    va_start(arguments, format);
+    vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    info.pObjectName = name;
+    /* A name that can't be set is no reason to fail. */
+    g->context->vk.vkSetDebugUtilsObjectNameEXT(g->device, &info);
+}
+
+otr_result gpu_wait(gpu *g, VkFence fence, uint32_t timeout_ms, const char *what)
+{
+    VkResult result =
+        g->vk.vkWaitForFences(g->device, 1, &fence, VK_TRUE, (uint64_t)timeout_ms * 1000000u);
+
+    if (result == VK_SUCCESS)
+        return OTR_OK;
+    if (result == VK_TIMEOUT) {
+        atomic_store(&g->hung, true);
+        return context_fail(g->context, OTR_ERROR_TIMEOUT,
+                            "device %u (%s) did not finish within %u ms: %s", g->index,
+                            g->info->name, timeout_ms, what);
+    }
+    return context_fail_vk(g->context, result, "waiting for device %u (%s): %s", g->index,
+                           g->info->name, what);
+}

@@ -1,0 +1,300 @@
+/* The pipeline cache on disk. Called by gpu_open and gpu_close; nothing here is ever an error for
+ * the user, at worst pipelines are compiled again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernel.h"
+#include "pipeline_cache.h"
+
+#define CACHE_MAGIC "OTRPIPE"
+#define CACHE_VERSION 1
+#define MAX_CACHE_BYTES (256u << 20)
+
+/* Before Vulkan's own data. Vulkan's header has no length, no checksum and no driver version, and
+ * drivers are known to crash on damaged data. In the byte order of this machine: elsewhere the
+ * magic number's neighbours don't match. */
+struct cache_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t driver_version;
+    uint64_t shaders; /* shaders_hash */
+    uint64_t n_bytes; /* of the data that follows */
+    uint64_t checksum;
+};
+
+/* VkPipelineCacheHeaderVersionOne, without relying on how the compiler lays out its enum. */
+struct vulkan_header {
+    uint32_t header_bytes, header_version, vendor_id, device_id;
+    uint8_t uuid[VK_UUID_SIZE];
+};
+
+/* FNV-1a: finds accidents, not attacks; who can write the folder can do worse. */
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n_bytes)
+{
+    const uint8_t *bytes = data;
+
+    for (size_t i = 0; i < n_bytes; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+#define HASH_START 0xcbf29ce484222325u
+
+static struct vulkan_header expected_header(gpu *g)
+{
+    VkPhysicalDeviceProperties properties;
+    struct vulkan_header header = {
+        .header_bytes = sizeof header,
+        .header_version = VK_PIPELINE_CACHE_HEADER_VERSION_ONE,
+    };
+
+    g->context->vk.vkGetPhysicalDeviceProperties(g->physical, &properties);
+    header.vendor_id = properties.vendorID;
+    header.device_id = properties.deviceID;
+    memcpy(header.uuid, properties.pipelineCacheUUID, sizeof header.uuid);
+    return header;
+}
+
+/* Path of the device's cache file, to be freed; NULL when out of memory. One file per device,
+ * driver and build, so that two of them don't throw each other's work away. */
+static char *cache_path(gpu *g)
+{
+    const struct vulkan_header header = expected_header(g);
+    char uuid[2 * VK_UUID_SIZE + 1], *path;
+
+    for (size_t i = 0; i < VK_UUID_SIZE; i++)
+        snprintf(uuid + 2 * i, 3, "%02x", header.uuid[i]);
+    if (asprintf(&path, "%s/%x-%x-%x-%s-%016llx.cache", g->context->cache_dir, header.vendor_id,
+                 header.device_id, g->info->driver_version, uuid,
+                 (unsigned long long)shaders_hash) < 0)
+        return NULL;
+    return path;
+}
+
+/* Why the file can't be used, or NULL when it can. */
+static const char *check_cache(gpu *g, const uint8_t *file, size_t n_bytes)
+{
+    const struct vulkan_header expected = expected_header(g);
+    struct cache_header header;
+    struct vulkan_header vulkan;
+
+    if (n_bytes < sizeof header + sizeof vulkan)
+        return "it is too short";
+    memcpy(&header, file, sizeof header);
+    memcpy(&vulkan, file + sizeof header, sizeof vulkan);
+    if (memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) || header.version != CACHE_VERSION)
+        return "it is of another version";
+    if (header.driver_version != g->info->driver_version || header.shaders != shaders_hash)
+        return "it is of another driver or build";
+    if (header.n_bytes != n_bytes - sizeof header)
+        return "its length is wrong";
+    if (header.checksum != hash_bytes(HASH_START, file + sizeof header, n_bytes - sizeof header))
+        return "its checksum is wrong";
+    if (vulkan.header_bytes < sizeof vulkan || vulkan.header_version != expected.header_version ||
+        vulkan.vendor_id != expected.vendor_id || vulkan.device_id != expected.device_id ||
+        memcmp(vulkan.uuid, expected.uuid, sizeof vulkan.uuid))
+        return "it is of another device";
+    return NULL;
+}
+
+/* The file's bytes, to be freed, or NULL with the reason in *problem (NULL there: no such file). */
+static uint8_t *read_file(const char *path, size_t *n_bytes, const char **problem)
+{
+    uint8_t *bytes = NULL;
+    size_t done = 0;
+    struct stat status;
+    /* Not blocking, should somebody have put a pipe there. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    *problem = NULL;
+    if (fd < 0) {
+        if (errno != ENOENT)
+            *problem = strerror(errno);
+        goto end;
+    }
+    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > MAX_CACHE_BYTES) {
+        *problem = "it is no regular file, or too large";
+        goto end;
+    }
+    bytes = malloc((size_t)status.st_size + 1);
+    if (!bytes) {
+        *problem = "out of memory";
+        goto end;
+    }
+    while (done < (size_t)status.st_size) {
+        ssize_t n = read(fd, bytes + done, (size_t)status.st_size - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            *problem = strerror(errno);
+            free(bytes);
+            bytes = NULL;
+        }
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    *n_bytes = done;
+end:
+    if (fd >= 0)
+        close(fd);
+    return bytes;
+}
+
+otr_result pipeline_cache_load(gpu *g)
+{
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    char *path = g->context->cache_dir ? cache_path(g) : NULL;
+    const char *problem = NULL;
+    uint8_t *file = NULL;
+    size_t n_bytes = 0;
+    otr_result result = OTR_OK;
+    VkResult vk_result;
+
+    if (path) {
+        file = read_file(path, &n_bytes, &problem);
+        if (file)
+            problem = check_cache(g, file, n_bytes);
+        if (problem)
+            context_log(g->context, OTR_LOG_INFO, "pipeline cache %s is ignored: %s", path,
+                        problem);
+    }
+    if (file && !problem) {
+        info.initialDataSize = n_bytes - sizeof(struct cache_header);
+        info.pInitialData = file + sizeof(struct cache_header);
+        g->cache_checksum = hash_bytes(HASH_START, info.pInitialData, info.initialDataSize);
+        context_log(g->context, OTR_LOG_DEBUG, "pipeline cache %s: %zu bytes", path, n_bytes);
+    }
+    vk_result = g->vk.vkCreatePipelineCache(g->device, &info, NULL, &g->pipeline_cache);
+    if (vk_result != VK_SUCCESS && info.initialDataSize > 0) {
+        context_log(g->context, OTR_LOG_INFO, "pipeline cache %s is ignored: %s", path,
+                    vk_result_name(vk_result));
+        g->cache_checksum = 0;
+        info.initialDataSize = 0;
+        info.pInitialData = NULL;
+        vk_result = g->vk.vkCreatePipelineCache(g->device, &info, NULL, &g->pipeline_cache);
+    }
+    if (vk_result != VK_SUCCESS) {
+        g->pipeline_cache = VK_NULL_HANDLE;
+        result = context_fail_vk(g->context, vk_result, "vkCreatePipelineCache");
+    } else {
+        gpu_name(g, VK_OBJECT_TYPE_PIPELINE_CACHE, (uint64_t)g->pipeline_cache, "pipelines");
+    }
+    free(file);
+    free(path);
+    return result;
+}
+
+/* mkdir -p of the path's folder; private, as the base directory specification has it. */
+static bool make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        bool ok;
+        *slash = '\0';
+        ok = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *slash = '/';
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static bool write_all(int fd, const void *data, size_t n_bytes)
+{
+    const uint8_t *bytes = data;
+
+    while (n_bytes > 0) {
+        ssize_t n = write(fd, bytes, n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        bytes += n;
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* Puts the file in place whole, or not at all. False with errno set. */
+static bool replace_file(char *path, const struct cache_header *header, const void *data)
+{
+    char *temporary = NULL;
+    bool ok = false;
+    int fd = -1, error;
+
+    if (!make_folders(path))
+        return false;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+        errno = ENOMEM;
+        return false;
+    }
+    fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        goto end;
+    ok = write_all(fd, header, sizeof *header) && write_all(fd, data, header->n_bytes) &&
+         fsync(fd) == 0;
+    error = errno;
+    /* Some file systems tell of a full disk only here. */
+    if (close(fd) < 0 && ok) {
+        ok = false;
+        error = errno;
+    }
+    errno = error;
+    ok = ok && rename(temporary, path) == 0;
+    if (!ok) {
+        error = errno;
+        unlink(temporary);
+        errno = error;
+    }
+end:
+    error = errno;
+    free(temporary);
+    errno = error;
+    return ok;
+}
+
+void pipeline_cache_store(gpu *g)
+{
+    struct cache_header header = {
+        .magic = CACHE_MAGIC,
+        .version = CACHE_VERSION,
+        .driver_version = g->info->driver_version,
+    };
+    char *path = NULL;
+    void *data = NULL;
+    size_t n_bytes = 0;
+
+    if (!g->context->cache_dir || !g->pipeline_cache || atomic_load(&g->hung) ||
+        !atomic_exchange(&g->cache_is_dirty, false))
+        return;
+    if (g->vk.vkGetPipelineCacheData(g->device, g->pipeline_cache, &n_bytes, NULL) != VK_SUCCESS ||
+        n_bytes < sizeof(struct vulkan_header) || n_bytes > MAX_CACHE_BYTES - sizeof header)
+        return;
+    data = malloc(n_bytes);
+    path = cache_path(g);
+    /* VK_INCOMPLETE, when another thread compiles meanwhile, still gives valid data. */
+    if (!data || !path ||
+        g->vk.vkGetPipelineCacheData(g->device, g->pipeline_cache, &n_bytes, data) < VK_SUCCESS)
+        goto end;
+    header.shaders = shaders_hash;
+    header.n_bytes = n_bytes;
+    header.checksum = hash_bytes(HASH_START, data, n_bytes);
+    if (header.checksum == g->cache_checksum)
+        goto end; /* what is on disk already */
+    if (replace_file(path, &header, data))
+        g->cache_checksum = header.checksum;
+    else
+        context_log(
+            g->context, OTR_LOG_WARNING,
+            "the pipeline cache can't be written (%s: %s); pipelines will be compiled again "
+            "next time. OUTRIDER_CACHE_DIR names another folder",
+            path, strerror(errno));
+end:
+    free(data);
+    free(path);
+}
