@@ -1,0 +1,55 @@
+/* The option parser of all subcommands: one const table row per option.
+ *
+ * A subcommand declares a settings struct with its defaults, a table that says where each option
+ * goes, and gets a filled struct, or has nothing left to do (--help, --version, a usage error that
+ * was reported). Single-dash options may have several letters (-md), as llama.cpp's do; a value is
+ * the next argument whatever it begins with (-n -1), or follows `=` after a long name. */
+#ifndef OUTRIDER_APPS_OPTIONS_H
+#define OUTRIDER_APPS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_kind {
+    OPTION_SET,     /* bool, becomes true */
+    OPTION_CLEAR,   /* bool, becomes false */
+    OPTION_TEXT,    /* const char * */
+    OPTION_LIST,    /* option_list: may be given several times */
+    OPTION_INTEGER, /* int64_t, least..most */
+    OPTION_NUMBER,  /* double, least..most, finite */
+};
+
+typedef struct option_list {
+    const char **items; /* malloc'ed; the strings are argv's */
+    size_t n;
+} option_list;
+
+#define OPTION_MAX_NAMES 4
+
+typedef struct option {
+    const char *names[OPTION_MAX_NAMES]; /* with their dashes */
+    enum option_kind kind;
+    size_t offset;      /* of the value in the settings struct */
+    const char *value;  /* placeholder in the help, such as "FILE"; NULL for flags */
+    double least, most; /* of numbers, both allowed; exact for integers up to 2^53 */
+    const char *help;   /* may hold newlines */
+} option;
+
+typedef struct command_line {
+    const char *name;  /* of the subcommand */
+    const char *usage; /* what follows the name in the usage line */
+    const char *about; /* paragraphs before the options */
+    const option *options;
+    size_t n_options;
+    const char *notes;   /* after the options; NULL: none */
+    bool takes_argument; /* one argument that is no option, a const char * */
+    size_t argument_offset;
+} command_line;
+
+/* True: go on. False: leave with *code. */
+bool options_parse(const command_line *line, int argc, char **argv, void *settings, int *code);
+/* The one of n names that is spelt most like `typed`, or NULL when none is near. */
+const char *nearest_name(const char *typed, const char *const *names, size_t n);
+
+#endif
