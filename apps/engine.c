@@ -1,0 +1,125 @@
+/* Context and models of one command: see engine.h. */
+#include "engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "demo.h"
+#include "progress.h"
+
+static int find_paths(engine *e, const engine_params *params)
+{
+    int code = EXIT_CODE_OK;
+
+    e->target_path = params->model ? strdup(params->model) : demo_path(DEMO_TARGET, &code);
+    if (!e->target_path)
+        return code ? code : fail_memory();
+    if (params->draft)
+        e->draft_path = strdup(params->draft);
+    else if (!params->model && params->with_demo_draft)
+        e->draft_path = demo_path(DEMO_DRAFT, &code);
+    else
+        return EXIT_CODE_OK;
+    if (!e->draft_path)
+        return code ? code : fail_memory();
+    return EXIT_CODE_OK;
+}
+
+static int load(engine *e, const char *path, const char *device, otr_model **model)
+{
+    otr_model_params params = otr_model_params_default();
+    const char *slash = strrchr(path, '/');
+    char label[256];
+    progress shown;
+    otr_result result;
+
+    snprintf(label, sizeof(label), "loading %s", slash ? slash + 1 : path);
+    shown = progress_begin(label, !e->quiet && progress_wanted());
+    params.path = path;
+    params.device = device;
+    params.on_progress = progress_update;
+    params.progress_user = &shown;
+    result = otr_model_load(e->context, &params, model);
+    progress_end(&shown);
+    return result == OTR_OK ? EXIT_CODE_OK : fail_result(&e->log, e->context, result);
+}
+
+int engine_open(engine *e, const engine_params *params)
+{
+    otr_context_params context_params;
+    otr_result result;
+    int code;
+
+    memset(e, 0, sizeof(*e));
+    log_sink_init(&e->log, params->quiet);
+    e->quiet = params->quiet;
+    code = find_paths(e, params);
+    if (code)
+        return code;
+    context_params = log_sink_context_params(&e->log, params->validation);
+    result = otr_context_create(&context_params, &e->context);
+    if (result != OTR_OK)
+        return fail_result(&e->log, NULL, result);
+    code = load(e, e->target_path, params->device, &e->target);
+    if (code)
+        return code;
+    e->target_info.size = sizeof(e->target_info);
+    e->device.size = sizeof(e->device);
+    result = otr_model_describe(e->target, &e->target_info);
+    if (result == OTR_OK)
+        result = otr_device_describe(e->context, e->target_info.device_index, &e->device);
+    if (result != OTR_OK)
+        return fail_result(&e->log, e->context, result);
+    if (e->draft_path) {
+        /* By number: a part of a name may fit several devices, and both models belong on one. */
+        char device[16];
+
+        snprintf(device, sizeof(device), "%" PRIu32, e->target_info.device_index);
+        code = load(e, e->draft_path, device, &e->draft);
+    }
+    return code;
+}
+
+void engine_close(engine *e)
+{
+    otr_model_destroy(&e->draft);
+    otr_model_destroy(&e->target);
+    otr_context_destroy(&e->context);
+    free(e->target_path);
+    free(e->draft_path);
+    log_sink_free(&e->log);
+}
+
+int engine_check_validation(const engine *e, int code)
+{
+    uint64_t n = e->context ? otr_validation_message_count(e->context) : 0;
+
+    if (code != EXIT_CODE_OK || n == 0)
+        return code;
+    return fail(EXIT_CODE_FAILED, "the validation layers gave %" PRIu64 " message%s", n,
+                n == 1 ? "" : "s");
+}
+
+int engine_tokenize(engine *e, const char *text, size_t n_bytes, int32_t **ids, size_t *n_ids)
+{
+    /* Hardly a text has more tokens than bytes; the second try serves the others. */
+    size_t capacity = n_bytes + 8;
+    otr_result result;
+
+    *ids = NULL;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        free(*ids);
+        *ids = malloc(capacity * sizeof(**ids));
+        if (!*ids)
+            return fail_memory();
+        result = otr_tokenize(e->target, text, n_bytes, true, true, *ids, capacity, n_ids);
+        if (result != OTR_OK)
+            return fail_result(&e->log, e->context, result);
+        if (*n_ids <= capacity)
+            break;
+        capacity = *n_ids;
+    }
+    return EXIT_CODE_OK;
+}

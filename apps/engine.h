@@ -1,0 +1,43 @@
+/* Context and models of one command: opened in order, with messages and progress, closed together.
+ *
+ * Used by run and eval. */
+#ifndef OUTRIDER_APPS_ENGINE_H
+#define OUTRIDER_APPS_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <outrider/outrider.h>
+
+#include "message.h"
+
+typedef struct engine_params {
+    const char *model; /* NULL: the demo target */
+    const char *draft; /* NULL: none, or the demo draft with the demo target if with_demo_draft */
+    bool with_demo_draft;
+    const char *device; /* NULL: the default */
+    bool validation;
+    bool quiet; /* no warnings, no progress */
+} engine_params;
+
+typedef struct engine {
+    log_sink log;
+    otr_context *context;
+    otr_model *target, *draft; /* draft may be NULL */
+    char *target_path, *draft_path;
+    otr_model_info target_info;
+    otr_device_info device;
+    bool quiet;
+} engine;
+
+/* Returns an exit code; unless it is EXIT_CODE_OK a message was printed. engine_close in any case.
+ */
+int engine_open(engine *e, const engine_params *params);
+void engine_close(engine *e);
+/* EXIT_CODE_FAILED and a message when `code` is OK but the validation layers complained. */
+int engine_check_validation(const engine *e, int code);
+
+/* Ids of a text, BOS first if the model asks for it, control tokens parsed. *ids is to be freed. */
+int engine_tokenize(engine *e, const char *text, size_t n_bytes, int32_t **ids, size_t *n_ids);
+
+#endif

@@ -1,0 +1,137 @@
+/* `outrider selftest`: checks every kernel on a device against CPU references. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "interrupt.h"
+#include "message.h"
+#include "options.h"
+#include "output.h"
+#include "text.h"
+
+struct settings {
+    const char *device;
+    bool json, quiet, validation;
+};
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const option options[] = {
+    {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
+     "index, UUID or part of a name: see 'outrider devices'"},
+    {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0, "print one JSON object"},
+    {{"-q", "--quiet"}, OPTION_SET, AT(quiet), NULL, 0, 0, "only failures and the summary"},
+    {{"--validate"}, OPTION_SET, AT(validation), NULL, 0, 0,
+     "run under the Vulkan validation layers"},
+};
+/* clang-format on */
+
+static const command_line line = {
+    .name = "selftest",
+    .usage = "[--device NAME] [--json]",
+    .about =
+        "Runs every kernel on a device and compares it with a CPU reference in double precision.\n"
+        "The error is the largest difference, as a share of what is allowed.\n",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .notes = "--json: {device, passed, failed, skipped, results: [{kernel, result, max_error,\n"
+             "detail}]}; result is passed, failed or skipped.\n",
+};
+
+struct results {
+    const struct settings *settings;
+    uint64_t n_passed, n_failed, n_skipped;
+    json_t *array;
+    bool out_of_memory;
+};
+
+static void on_result(const otr_selftest_result *result, void *user)
+{
+    struct results *r = user;
+    const char *verdict = result->skipped ? "skipped" : result->passed ? "passed" : "failed";
+    text detail = {0};
+
+    r->n_skipped += result->skipped;
+    r->n_passed += !result->skipped && result->passed;
+    r->n_failed += !result->skipped && !result->passed;
+    if (r->settings->json) {
+        /* A kernel that gave NaN has no error that JSON can hold. */
+        json_t *error = result->max_error < 1e300 ? json_real(result->max_error) : json_null();
+        json_t *object = json_pack("{s:o,s:s,s:o,s:o}", "kernel",
+                                   json_text(result->kernel, strlen(result->kernel)), "result",
+                                   verdict, "max_error", error, "detail",
+                                   json_text(result->detail, strlen(result->detail)));
+
+        r->out_of_memory |= json_array_append_new(r->array, object) != 0;
+        return;
+    }
+    if (r->settings->quiet && (result->passed || result->skipped))
+        return;
+    text_append_printable(&detail, result->detail, strlen(result->detail), 0);
+    if (result->skipped)
+        output_printf("%-8s %-40s %s\n", verdict, result->kernel, text_string(&detail));
+    else
+        output_printf("%-8s %-40s error %8.3g %s\n", verdict, result->kernel, result->max_error,
+                      text_string(&detail));
+    output_flush();
+    text_free(&detail);
+}
+
+static bool print_summary(const struct results *r, const otr_device_info *info)
+{
+    text name = {0};
+
+    if (r->settings->json)
+        return output_json(json_pack("{s:o,s:I,s:I,s:I,s:O}", "device",
+                                     json_text(info->name, strlen(info->name)), "passed",
+                                     (json_int_t)r->n_passed, "failed", (json_int_t)r->n_failed,
+                                     "skipped", (json_int_t)r->n_skipped, "results", r->array));
+    text_append_printable(&name, info->name, strlen(info->name), 0);
+    output_printf("%" PRIu64 " passed, %" PRIu64 " failed, %" PRIu64 " skipped on %s, tier %" PRId32
+                  "\n",
+                  r->n_passed, r->n_failed, r->n_skipped, text_string(&name), info->tier);
+    text_free(&name);
+    return true;
+}
+
+int command_selftest(int argc, char **argv)
+{
+    struct settings settings = {0};
+    struct results r = {.settings = &settings};
+    otr_context_params params;
+    otr_device_info info = {.size = sizeof(info)};
+    otr_context *context = NULL;
+    otr_result result;
+    log_sink log;
+    uint32_t index = 0;
+    int code;
+
+    if (!options_parse(&line, argc, argv, &settings, &code))
+        return code;
+    log_sink_init(&log, settings.quiet);
+    params = log_sink_context_params(&log, settings.validation);
+    r.array = json_array();
+    result = otr_context_create(&params, &context);
+    if (result == OTR_OK)
+        result = otr_device_find(context, settings.device, &index);
+    if (result == OTR_OK)
+        result = otr_device_describe(context, index, &info);
+    if (result == OTR_OK) {
+        result = otr_selftest(context, index, on_result, &r);
+        if (r.out_of_memory)
+            code = fail_memory();
+        else if ((result == OTR_OK || result == OTR_ERROR_SELFTEST) && !print_summary(&r, &info))
+            code = EXIT_CODE_FAILED;
+    }
+    if (result != OTR_OK)
+        code = fail_result(&log, context, result);
+    if (code == EXIT_CODE_OK && params.validation && otr_validation_message_count(context))
+        code = fail(EXIT_CODE_FAILED, "the validation layers gave %" PRIu64 " message(s)",
+                    otr_validation_message_count(context));
+    code = output_finish(code);
+    json_decref(r.array);
+    otr_context_destroy(&context);
+    log_sink_free(&log);
+    return code;
+}
