@@ -18,9 +18,21 @@
 
 struct thread_message {
     struct thread_message *next; /* the latest first */
-    pthread_t thread;
+    uint64_t thread;
     char text[MESSAGE_BYTES];
 };
+
+/* A number of the calling thread that no other gets: pthread_self() is used again by the next thread,
+ * which would then find the message of a dead one. */
+static uint64_t thread_number(void)
+{
+    static atomic_uint_least64_t n_threads;
+    static _Thread_local uint64_t number;
+
+    if (number == 0)
+        number = atomic_fetch_add(&n_threads, 1) + 1;
+    return number;
+}
 
 const char *otr_version(void)
 {
@@ -111,9 +123,10 @@ static void emit(otr_context *context, otr_log_level level, const char *text)
 
 static struct thread_message **find_message(otr_context *context)
 {
+    const uint64_t self = thread_number();
     struct thread_message **at = &context->messages;
 
-    while (*at && !pthread_equal((*at)->thread, pthread_self()))
+    while (*at && (*at)->thread != self)
         at = &(*at)->next;
     return at;
 }
@@ -139,7 +152,7 @@ static void keep_message(otr_context *context, const char *text)
     else
         message = malloc(sizeof *message);
     if (message) {
-        message->thread = pthread_self();
+        message->thread = thread_number();
         snprintf(message->text, sizeof message->text, "%s", text);
         message->next = context->messages;
         context->messages = message;

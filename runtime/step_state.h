@@ -61,6 +61,7 @@
 #define Q_ROWS 1
 #define Q_OUT_FIRST 2
 #define Q_OUT_ROWS 3
+#define Q_LENGTH 4   /* valid positions of the lane's cache (BEGIN_GENERATE) */
 #define Q_SAMPLING 8 /* the 8 words of S_SEED_LOW.. */
 #define Q_STOPS 16   /* n, then X_MAX_STOPS ids */
 #define Q_TOKENS 64  /* token ids of the rows of a prefill */
@@ -80,7 +81,8 @@
 #define BEGIN_OUTPUT 1  /* only the output rows change: the request's out_first and out_rows */
 #define BEGIN_DRAFT 2   /* next step of the draft's chain */
 #define BEGIN_VERIFY 3  /* the target's pass over root and drafted tokens */
-#define BEGIN_SAMPLING 4 /* sampling parameters and stops from the request */
+#define BEGIN_GENERATE 4 /* cache length, sampling parameters and stops from the request */
+#define N_BEGIN_MODES 5
 
 /* accept.comp modes */
 #define ACCEPT_FIRST 0 /* the token sampled after a prefill becomes the root */

@@ -1,0 +1,261 @@
+/* otr_generate: the block loop. Chooses K for each block, runs it, gives its tokens out one by one, and
+ * cuts text, cache and counters at the same token when the generation ends inside a block. */
+#include <math.h>
+#include <string.h>
+
+#include "stats.h"
+#include "text_out.h"
+#include "verify.h"
+
+/* A draft that lacks more positions than this catches up by a prefill pass before its chain. */
+#define MAX_CATCH_UP_ROWS 4
+/* Plain probes come at every such block, and only in generations long enough to bear them. */
+#define PLAIN_PROBE_STRIDE 3
+#define MIN_TOKENS_TO_PROBE 32
+
+otr_sampling otr_sampling_default(void)
+{
+    return (otr_sampling){
+        .size = sizeof(otr_sampling),
+        .temperature = 0.8f,
+        .top_k = 40,
+        .top_p = 0.95f,
+        .min_p = 0.05f,
+        .repeat_penalty = 1.0f,
+        .repeat_last_n = 64,
+    };
+}
+
+otr_generate_params otr_generate_params_default(void)
+{
+    return (otr_generate_params){
+        .size = sizeof(otr_generate_params),
+        .sampling = otr_sampling_default(),
+        .max_tokens = -1,
+        .draft_max = 5,
+        .plain_probes = 4,
+    };
+}
+
+static otr_result check_params(const otr_session *s, const otr_generate_params *p)
+{
+    const otr_sampling *a = &p->sampling;
+    const struct {
+        bool ok;
+        const char *what;
+    } checks[] = {
+        {p->size == sizeof *p && a->size == sizeof *a, "size of the params (another version?)"},
+        {p->draft_max <= OTR_MAX_DRAFT, "draft_max (0 to 16)"},
+        {a->temperature >= 0 && isfinite(a->temperature), "temperature (0 or more)"},
+        {!isnan(a->top_p), "top_p"},
+        {!isnan(a->min_p) && a->min_p <= 1, "min_p (at most 1)"},
+        {a->repeat_penalty > 0 && isfinite(a->repeat_penalty), "repeat_penalty (over 0)"},
+        {a->repeat_last_n >= 0 && a->repeat_last_n <= 512, "repeat_last_n (0 to 512)"},
+        {!p->n_stop_strings || p->stop_strings, "stop_strings"},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
+        if (!checks[i].ok)
+            return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT, "otr_generate: bad %s",
+                                checks[i].what);
+    if (!s->n_tokens)
+        return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_generate: the session has no tokens; append a prompt first");
+    return OTR_OK;
+}
+
+/* What begin.comp reads in BEGIN_GENERATE. */
+static void write_request(const otr_session *s, const lane *l, const otr_generate_params *p)
+{
+    const otr_sampling *a = &p->sampling;
+    uint32_t *q = lane_request(l), *words = q + Q_SAMPLING - S_SEED_LOW;
+    uint32_t n_stops = 0;
+
+    q[Q_LENGTH] = l->length;
+    words[S_SEED_LOW] = (uint32_t)a->seed;
+    words[S_SEED_HIGH] = (uint32_t)(a->seed >> 32);
+    memcpy(&words[S_TEMPERATURE], &a->temperature, 4);
+    words[S_TOP_K] = a->top_k > 0 ? (uint32_t)a->top_k : 0;
+    memcpy(&words[S_TOP_P], &a->top_p, 4);
+    memcpy(&words[S_MIN_P], &a->min_p, 4);
+    memcpy(&words[S_PENALTY], &a->repeat_penalty, 4);
+    words[S_LAST_N] = (uint32_t)a->repeat_last_n;
+    if (!p->ignore_stop_tokens)
+        for (uint32_t id = 0; id < s->target_model->h.n_vocab && n_stops < X_MAX_STOPS; id++)
+            if (vocab_is_stop(s->target_model->vocab, id))
+                q[Q_STOPS + 1 + n_stops++] = id;
+    q[Q_STOPS] = n_stops;
+}
+
+/* Makes sure that logits of the last token can be had: everything before it cached, its row at hand. */
+static otr_result prepare(otr_session *s)
+{
+    uint64_t start = clock_ns();
+    otr_result result;
+
+    if (s->target->length >= s->n_tokens) {
+        if (s->last_row >= 0 && s->target->length == s->n_tokens)
+            return OTR_OK;
+        s->target->length = s->n_tokens - 1;
+    }
+    result = session_prefill(s, s->target, s->n_tokens, NULL, NULL);
+    s->prefill_ms += (double)(clock_ns() - start) / 1e6;
+    return result;
+}
+
+typedef struct generation {
+    otr_session *s;
+    const otr_generate_params *p;
+    text_out text;
+    stats_log log;
+    bool finished;
+    otr_finish finish;
+} generation;
+
+static void finish(generation *g, otr_finish why)
+{
+    g->finished = true;
+    g->finish = why;
+}
+
+/* Gives the tokens of a block out until one ends the generation; the rest is discarded. */
+static otr_result give_out(generation *g, const block_result *block)
+{
+    otr_session *s = g->s;
+
+    for (uint32_t i = 0; i < block->n_tokens; i++) {
+        int32_t token = block->tokens[i];
+        if (g->finished) {
+            g->log.stats->discarded++;
+            continue;
+        }
+        s->tokens[s->n_tokens++] = token;
+        if (!stats_token(&g->log))
+            return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for statistics");
+        if (!g->p->ignore_stop_tokens && vocab_is_stop(s->target_model->vocab, (uint32_t)token)) {
+            finish(g, OTR_FINISH_STOP);
+            continue;
+        }
+        switch (text_out_push(&g->text, token)) {
+        case TEXT_GO_ON:
+            break;
+        case TEXT_STOPPED:
+            finish(g, OTR_FINISH_STOP);
+            continue;
+        case TEXT_CANCELLED:
+            finish(g, OTR_FINISH_CANCELLED);
+            continue;
+        case TEXT_NO_MEMORY:
+            return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for text");
+        }
+        if (g->p->max_tokens >= 0 && g->log.stats->emitted >= (uint64_t)g->p->max_tokens)
+            finish(g, OTR_FINISH_LENGTH);
+        else if (s->n_tokens == s->n_ctx)
+            finish(g, OTR_FINISH_CONTEXT);
+    }
+    return OTR_OK;
+}
+
+/* K of the next block. */
+static uint32_t choose_draft(const generation *g, uint32_t root, uint64_t n_blocks,
+                             uint32_t *probes_left)
+{
+    const otr_session *s = g->s;
+    uint32_t k = s->draft ? g->p->draft_max : 0;
+    uint32_t room = s->n_ctx - 1 - root; /* rows after the root that the cache can hold */
+
+    if (k && *probes_left && n_blocks % PLAIN_PROBE_STRIDE == 1) {
+        --*probes_left;
+        return 0;
+    }
+    k = k < room ? k : room;
+    if (g->p->max_tokens >= 0) {
+        /* A block gives at least one token of its own: no need to draft the last one. */
+        uint64_t left = (uint64_t)g->p->max_tokens - g->log.stats->emitted;
+        k = k < left - 1 ? k : (uint32_t)(left - 1);
+    }
+    return k;
+}
+
+static otr_result run_blocks(generation *g)
+{
+    otr_session *s = g->s;
+    block_result block;
+    otr_result result = verify_first(s, &block);
+    bool long_enough = g->p->max_tokens < 0 || g->p->max_tokens >= MIN_TOKENS_TO_PROBE;
+    uint32_t probes_left = long_enough ? g->p->plain_probes : 0;
+
+    if (result == OTR_OK)
+        result = give_out(g, &block);
+    while (result == OTR_OK && !g->finished) {
+        uint64_t start = clock_ns();
+        uint32_t root = s->n_tokens - 1, k = choose_draft(g, root, g->log.stats->blocks, &probes_left);
+        if (atomic_load(&s->cancelled)) {
+            finish(g, OTR_FINISH_CANCELLED);
+            break;
+        }
+        if (k && root - s->draft->length >= MAX_CATCH_UP_ROWS)
+            result = session_prefill(s, s->draft, root, NULL, NULL);
+        if (result == OTR_OK)
+            result = verify_block(s, k, &block);
+        if (result != OTR_OK)
+            break;
+        s->target->length = block.root;
+        if (s->draft)
+            s->draft->length = block.draft_length;
+        block.total_ns = clock_ns() - start; /* a draft's catching up belongs to its block */
+        stats_block(&g->log, &block, k);
+        result = give_out(g, &block);
+    }
+    return result;
+}
+
+otr_result otr_generate(otr_session *s, const otr_generate_params *params, otr_text_callback on_text,
+                        void *user, otr_stats *out)
+{
+    otr_generate_params defaults = otr_generate_params_default();
+    otr_stats stats = {.size = sizeof stats};
+    generation g = {.s = s, .p = params ? params : &defaults};
+    otr_result result;
+
+    if (!s || (out && out->size < sizeof(size_t)))
+        return OTR_ERROR_INVALID_ARGUMENT;
+    result = check_params(s, g.p);
+    if (result != OTR_OK)
+        return result;
+
+    atomic_store(&s->cancelled, false);
+    text_out_init(&g.text, s->target_model->vocab, g.p, on_text, user);
+    stats_begin(&g.log, &stats);
+    stats.prompt_tokens = s->n_tokens;
+    if (g.p->max_tokens == 0 || s->n_tokens == s->n_ctx) {
+        stats.discarded = 1; /* the prefill's token, which was not asked for or has no room */
+        finish(&g, g.p->max_tokens == 0 ? OTR_FINISH_LENGTH : OTR_FINISH_CONTEXT);
+    } else {
+        result = prepare(s);
+        g.log.start_ns = clock_ns(); /* preparing counted as prefill */
+        write_request(s, s->target, g.p);
+        if (s->draft)
+            write_request(s, s->draft, g.p);
+        stats.prefill_ms = s->prefill_ms;
+        if (result == OTR_OK)
+            result = run_blocks(&g);
+    }
+    s->prefill_ms = 0;
+    s->last_row = -1;
+    if (text_out_finish(&g.text) == TEXT_NO_MEMORY && result == OTR_OK)
+        result = context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for text");
+    /* Cut the caches where the tokens were cut. */
+    otr_session_rewind(s, s->n_tokens);
+    stats.finish = result == OTR_OK                ? g.finish
+                   : result == OTR_ERROR_CANCELLED ? OTR_FINISH_CANCELLED
+                                                   : OTR_FINISH_ERROR;
+    stats_end(&g.log);
+    if (out) {
+        size_t size = out->size < sizeof stats ? out->size : sizeof stats;
+        memcpy(out, &stats, size);
+        out->size = size;
+    }
+    stats_free(&g.log);
+    text_out_free(&g.text);
+    return result;
+}

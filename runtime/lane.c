@@ -1,0 +1,508 @@
+/* Lanes: memory, descriptor sets, recorded command buffers, and the lists of them that make a step. */
+#include "lane.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel_pool.h"
+
+/* --------------------------------------------------------------------- building blocks */
+
+uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows)
+{
+    uint32_t most = l->gpu->limits.maxComputeWorkGroupCount[0];
+    uint32_t z = (x + most - 1) / most;
+    uint32_t entry[4];
+
+    entry[G_X] = (x + z - 1) / z;
+    entry[G_Z] = z;
+    entry[G_Y_ROWS] = rows_per_y;
+    entry[G_SOURCE] = output_rows;
+    for (uint32_t i = 0; i < l->n_grids; i++)
+        if (!memcmp(l->grids[i], entry, sizeof entry))
+            return i;
+    if (l->n_grids < MAX_GRIDS)
+        memcpy(l->grids[l->n_grids], entry, sizeof entry);
+    return l->n_grids++; /* lane_create fails when there were too many */
+}
+
+otr_result lane_bind(lane *l, const binding *bindings, uint32_t n, VkDescriptorSet *set)
+{
+    gpu *g = l->gpu;
+    VkDescriptorBufferInfo infos[KERNEL_STORAGE_BUFFERS + 1];
+    VkWriteDescriptorSet writes[KERNEL_STORAGE_BUFFERS + 1];
+    VkDescriptorSetAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+        .descriptorPool = l->descriptors,
+        .descriptorSetCount = 1,
+        .pSetLayouts = &g->set_layout,
+    };
+    VkResult allocated = g->vk.vkAllocateDescriptorSets(g->device, &allocate, set);
+
+    if (allocated != VK_SUCCESS)
+        return context_fail_vk(g->context, allocated, "vkAllocateDescriptorSets of a lane");
+    for (uint32_t i = 0; i <= n; i++) {
+        bool is_state = i == n;
+        if (is_state)
+            infos[i] = (VkDescriptorBufferInfo){l->words.buffer, 0, STATE_WORDS * 4};
+        else
+            infos[i] = (VkDescriptorBufferInfo){
+                bindings[i].buffer->buffer,
+                bindings[i].offset,
+                bindings[i].range ? bindings[i].range : bindings[i].buffer->size - bindings[i].offset,
+            };
+        writes[i] = (VkWriteDescriptorSet){
+            .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+            .dstSet = *set,
+            .dstBinding = is_state ? KERNEL_STATE_BINDING : i,
+            .descriptorCount = 1,
+            .descriptorType = is_state ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+                                       : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .pBufferInfo = &infos[i],
+        };
+    }
+    g->vk.vkUpdateDescriptorSets(g->device, n + 1, writes, 0, NULL);
+    return OTR_OK;
+}
+
+otr_result lane_add(lane *l, const operation *op)
+{
+    if (l->n_operations == l->capacity) {
+        uint32_t capacity = l->capacity ? 2 * l->capacity : 256;
+        operation *grown = realloc(l->operations, capacity * sizeof *grown);
+        if (!grown)
+            return context_fail(l->gpu->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
+        l->operations = grown;
+        l->capacity = capacity;
+    }
+    l->operations[l->n_operations++] = *op;
+    return OTR_OK;
+}
+
+/* ---------------------------------------------------------------------------- recording */
+
+static otr_result begin_recording(lane *l, VkCommandBuffer *commands, const char *name)
+{
+    gpu *g = l->gpu;
+    VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = l->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    /* A chain of draft steps holds the same command buffers several times. */
+    VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+    };
+    VkResult result = g->vk.vkAllocateCommandBuffers(g->device, &allocate, commands);
+    if (result == VK_SUCCESS) {
+        gpu_name(g, VK_OBJECT_TYPE_COMMAND_BUFFER, (uint64_t)(uintptr_t)*commands, "%s", name);
+        result = g->vk.vkBeginCommandBuffer(*commands, &begin);
+    }
+    return result == VK_SUCCESS ? OTR_OK
+                                : context_fail_vk(g->context, result, "recording of '%s'", name);
+}
+
+static otr_result end_recording(lane *l, VkCommandBuffer commands, const char *name)
+{
+    VkResult result = l->gpu->vk.vkEndCommandBuffer(commands);
+    return result == VK_SUCCESS
+               ? OTR_OK
+               : context_fail_vk(l->gpu->context, result, "recording of '%s'", name);
+}
+
+/* Everything written so far by kernels is seen by the kernels, indirect dispatches and state reads
+ * after it. */
+static void barrier(lane *l, VkCommandBuffer commands, bool with_arguments)
+{
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                         (with_arguments
+                              ? VK_ACCESS_UNIFORM_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT
+                              : 0),
+    };
+    VkPipelineStageFlags after = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    if (with_arguments)
+        after |= VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
+    l->gpu->vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, after, 0, 1, &memory,
+                                    0, NULL, 0, NULL);
+}
+
+static void host_barrier(lane *l, VkCommandBuffer commands, VkPipelineStageFlags from,
+                         VkAccessFlags access)
+{
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = access,
+        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
+    };
+    l->gpu->vk.vkCmdPipelineBarrier(commands, from, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &memory, 0, NULL, 0,
+                                    NULL);
+}
+
+static void bind(lane *l, VkCommandBuffer commands, VkPipeline pipeline, VkDescriptorSet set,
+                 const void *push, uint32_t push_bytes)
+{
+    struct VolkDeviceTable *vk = &l->gpu->vk;
+    vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    vk->vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, l->gpu->pipeline_layout, 0, 1,
+                                &set, 0, NULL);
+    if (push_bytes)
+        vk->vkCmdPushConstants(commands, l->gpu->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                               push_bytes, push);
+}
+
+static otr_result record_group(lane *l, operation_group *group, enum lane_path path, const char *name)
+{
+    VkCommandBuffer commands;
+    otr_result result = begin_recording(l, &commands, name);
+    if (result != OTR_OK)
+        return result;
+    for (uint32_t i = group->first; i < group->end; i++) {
+        const operation *op = &l->operations[i];
+        if (op->waits)
+            barrier(l, commands, false);
+        bind(l, commands, op->pipeline[path], op->set, op->push, op->n_push * 4);
+        l->gpu->vk.vkCmdDispatchIndirect(commands, l->words.buffer,
+                                         (LANE_ARGS + 4 * op->grid[path]) * 4);
+    }
+    group->commands[path] = commands;
+    return end_recording(l, commands, name);
+}
+
+static otr_result record_begin(lane *l, uint32_t mode)
+{
+    VkPipeline pipeline;
+    VkDescriptorSet set;
+    uint32_t push[2] = {mode, l->n_grids};
+    const binding bindings[] = {{&l->words, 0, 0}, {&l->exchange->block, 0, 0}, {&l->request, 0, 0}};
+    otr_result result = kernel_get(l->gpu, "begin", NULL, 0, false, &pipeline);
+
+    if (result == OTR_OK)
+        result = lane_bind(l, bindings, 3, &set);
+    if (result == OTR_OK)
+        result = begin_recording(l, &l->begin[mode], "begin");
+    if (result != OTR_OK)
+        return result;
+    /* The last pass may still read its arguments and state. */
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
+    };
+    l->gpu->vk.vkCmdPipelineBarrier(
+        l->begin[mode], VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, NULL, 0, NULL);
+    bind(l, l->begin[mode], pipeline, set, push, sizeof push);
+    l->gpu->vk.vkCmdDispatch(l->begin[mode], 1, 1, 1);
+    barrier(l, l->begin[mode], true);
+    return end_recording(l, l->begin[mode], "begin");
+}
+
+static otr_result record_propose(lane *l)
+{
+    VkPipeline pipeline;
+    VkDescriptorSet set;
+    const binding bindings[] = {{&l->words, 0, 0}, {&l->exchange->block, 0, 0}};
+    otr_result result = kernel_get(l->gpu, "propose", NULL, 0, false, &pipeline);
+
+    if (result == OTR_OK)
+        result = lane_bind(l, bindings, 2, &set);
+    if (result == OTR_OK)
+        result = begin_recording(l, &l->propose, "propose");
+    if (result != OTR_OK)
+        return result;
+    barrier(l, l->propose, false);
+    bind(l, l->propose, pipeline, set, NULL, 0);
+    l->gpu->vk.vkCmdDispatch(l->propose, 1, 1, 1);
+    return end_recording(l, l->propose, "propose");
+}
+
+static otr_result record_copy_logits(lane *l)
+{
+    VkBufferCopy copy = {0, 0, (VkDeviceSize)MAX_ROWS * l->logits_stride * 4};
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT,
+    };
+    otr_result result = begin_recording(l, &l->copy_logits, "copy logits");
+    if (result != OTR_OK)
+        return result;
+    l->gpu->vk.vkCmdPipelineBarrier(l->copy_logits, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                    VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &memory, 0, NULL, 0, NULL);
+    l->gpu->vk.vkCmdCopyBuffer(l->copy_logits, l->logits.buffer, l->logits_host.buffer, 1, &copy);
+    host_barrier(l, l->copy_logits, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT);
+    /* The next pass writes the logits again. */
+    l->gpu->vk.vkCmdPipelineBarrier(l->copy_logits, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 0, NULL, 0, NULL, 0, NULL);
+    return end_recording(l, l->copy_logits, "copy logits");
+}
+
+static otr_result record_all(lane *l)
+{
+    otr_result result = OTR_OK;
+    char name[64];
+
+    for (int p = 0; p < N_PATHS && result == OTR_OK; p++) {
+        enum lane_path path = (enum lane_path)p;
+        const char *path_name = path == PATH_ROWS ? "rows" : "prefill";
+        snprintf(name, sizeof name, "embed (%s)", path_name);
+        result = record_group(l, &l->embed, path, name);
+        for (uint32_t i = 0; i < l->model->h.n_layers && result == OTR_OK; i++) {
+            snprintf(name, sizeof name, "layer %u (%s)", i, path_name);
+            result = record_group(l, &l->layers[i], path, name);
+        }
+    }
+    if (result == OTR_OK)
+        result = record_group(l, &l->output, PATH_ROWS, "output");
+    if (result == OTR_OK)
+        result = record_group(l, &l->sample, PATH_ROWS, "sample");
+    for (uint32_t mode = 0; mode < N_BEGIN_MODES && result == OTR_OK; mode++)
+        result = record_begin(l, mode);
+    if (result == OTR_OK)
+        result = record_propose(l);
+    if (result == OTR_OK)
+        result = record_copy_logits(l);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------- memory */
+
+static uint64_t padded(uint64_t n)
+{
+    return (n + 3) / 4 * 4;
+}
+
+static otr_result create_buffers(lane *l)
+{
+    gpu *g = l->gpu;
+    const hparams *h = &l->model->h;
+    uint64_t align = g->limits.minStorageBufferOffsetAlignment;
+    uint64_t rows = l->prefill_rows > MAX_ROWS ? l->prefill_rows : MAX_ROWS;
+    uint64_t q = (uint64_t)h->n_heads * h->head_size, kv = (uint64_t)h->n_kv_heads * h->head_size;
+    uint64_t cache = (uint64_t)l->n_ctx * kv * 2;
+    otr_result result = OTR_OK;
+
+    l->layer_cache_bytes = (cache + align - 1) / align * align;
+    l->logits_stride = (uint32_t)padded(h->n_vocab);
+    const struct {
+        gpu_buffer *buffer;
+        uint64_t bytes, binding_bytes; /* binding: what one kernel sees of it */
+        enum memory_use use;
+        const char *name;
+    } wanted[] = {
+        {&l->words, (LANE_HISTORY + l->n_ctx + 32) * 4ull, 0, MEMORY_DEVICE, "lane"},
+        {&l->request, (Q_TOKENS + rows) * 4, 0, MEMORY_UPLOAD, "request"},
+        {&l->k_cache, l->layer_cache_bytes * h->n_layers, l->layer_cache_bytes, MEMORY_DEVICE, "K cache"},
+        {&l->v_cache, l->layer_cache_bytes * h->n_layers, l->layer_cache_bytes, MEMORY_DEVICE, "V cache"},
+        {&l->angles, (uint64_t)l->n_ctx * h->rope_size * 4, 0, MEMORY_DEVICE, "angles"},
+        {&l->x, rows * padded(h->n_embd) * 4, 0, MEMORY_DEVICE, "x"},
+        {&l->normed, rows * padded(h->n_embd) * 4, 0, MEMORY_DEVICE, "normed"},
+        {&l->qkv, rows * padded(q + 2 * kv) * 4, 0, MEMORY_DEVICE, "qkv"},
+        {&l->attended, rows * padded(q) * 4, 0, MEMORY_DEVICE, "attended"},
+        {&l->gate_up, rows * 2 * padded(h->n_ff) * 4, 0, MEMORY_DEVICE, "gate and up"},
+        {&l->gated, rows * padded(h->n_ff) * 4, 0, MEMORY_DEVICE, "gated"},
+        {&l->logits, (uint64_t)MAX_ROWS * l->logits_stride * 4, 0, MEMORY_DEVICE, "logits"},
+        {&l->logits_host, (uint64_t)MAX_ROWS * l->logits_stride * 4, 0, MEMORY_READBACK, "logits (host)"},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0] && result == OTR_OK; i++) {
+        uint64_t seen = wanted[i].binding_bytes ? wanted[i].binding_bytes : wanted[i].bytes;
+        if (seen > g->limits.maxStorageBufferRange)
+            return context_fail(g->context, OTR_ERROR_UNSUPPORTED,
+                                "a context of %u positions needs %llu bytes of %s in one binding, %s "
+                                "has at most %u; use a smaller context",
+                                l->n_ctx, (unsigned long long)seen, wanted[i].name, g->info->name,
+                                g->limits.maxStorageBufferRange);
+        result = gpu_buffer_create(g, wanted[i].bytes, wanted[i].use, wanted[i].name, wanted[i].buffer);
+    }
+    return result;
+}
+
+/* (cos, sin) of position * frequency, in double: frequency i is base^(-2i / rope size), scaled. */
+static otr_result fill_angles(lane *l, uploader *u)
+{
+    const hparams *h = &l->model->h;
+    uint32_t pairs = h->rope_size / 2;
+    uint64_t n_bytes = (uint64_t)l->n_ctx * pairs * 8;
+    float *table = malloc(n_bytes);
+    otr_result result;
+
+    if (!table)
+        return context_fail(l->gpu->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the angles");
+    for (uint32_t i = 0; i < pairs; i++) {
+        double frequency = pow((double)h->rope_base, -2.0 * i / h->rope_size) * (double)h->rope_scale;
+        if (l->model->rope_factors)
+            frequency /= (double)l->model->rope_factors[i];
+        for (uint32_t position = 0; position < l->n_ctx; position++) {
+            float *pair = table + ((uint64_t)position * pairs + i) * 2;
+            pair[0] = (float)cos(position * frequency);
+            pair[1] = (float)sin(position * frequency);
+        }
+    }
+    result = upload(u, &l->angles, 0, table, n_bytes);
+    free(table);
+    return result;
+}
+
+/* Zeros where kernels read what nothing wrote: row padding, rows past the last, unused history. */
+static otr_result fill_buffers(lane *l)
+{
+    gpu_buffer *zeroed[] = {&l->words,    &l->x,       &l->normed, &l->qkv,
+                            &l->attended, &l->gate_up, &l->gated,  &l->logits};
+    uploader u = {0};
+    otr_result result = uploader_create(l->gpu, 1u << 20, &u);
+
+    if (result != OTR_OK)
+        return result;
+    for (size_t i = 0; i < sizeof zeroed / sizeof zeroed[0] && result == OTR_OK; i++)
+        result = upload_zero(&u, zeroed[i], 0, zeroed[i]->size);
+    if (result == OTR_OK)
+        result = upload(&u, &l->words, LANE_GRID * 4, l->grids, l->n_grids * sizeof l->grids[0]);
+    if (result == OTR_OK)
+        result = fill_angles(l, &u);
+    uploader_destroy(&u);
+    return result;
+}
+
+static otr_result create_pools(lane *l)
+{
+    gpu *g = l->gpu;
+    uint32_t n_sets = transformer_n_sets(l->model) + 16;
+    VkDescriptorPoolSize sizes[] = {
+        {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n_sets * KERNEL_STORAGE_BUFFERS},
+        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, n_sets},
+    };
+    VkDescriptorPoolCreateInfo descriptors = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+        .maxSets = n_sets,
+        .poolSizeCount = 2,
+        .pPoolSizes = sizes,
+    };
+    VkCommandPoolCreateInfo commands = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = g->queue_family,
+    };
+    VkResult result = g->vk.vkCreateDescriptorPool(g->device, &descriptors, NULL, &l->descriptors);
+    if (result != VK_SUCCESS)
+        return context_fail_vk(g->context, result, "vkCreateDescriptorPool of a lane");
+    result = g->vk.vkCreateCommandPool(g->device, &commands, NULL, &l->pool);
+    if (result != VK_SUCCESS)
+        return context_fail_vk(g->context, result, "vkCreateCommandPool of a lane");
+    return OTR_OK;
+}
+
+otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
+                       const exchange_buffers *exchange, lane **out)
+{
+    otr_result result;
+    lane *l = calloc(1, sizeof *l);
+
+    *out = NULL;
+    if (!l)
+        return context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
+    l->model = model;
+    l->gpu = model->gpu;
+    l->exchange = exchange;
+    l->n_ctx = n_ctx;
+    l->prefill_rows = prefill_rows;
+    l->chunk_rows = prefill_rows;
+    l->layers = calloc(model->h.n_layers, sizeof *l->layers);
+    if (!l->layers) {
+        result = context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
+        goto fail;
+    }
+    if ((result = create_buffers(l)) != OTR_OK || (result = create_pools(l)) != OTR_OK ||
+        (result = transformer_build(l)) != OTR_OK)
+        goto fail;
+    if (l->n_grids > MAX_GRIDS) {
+        result = context_fail(model->context, OTR_ERROR_UNSUPPORTED,
+                              "the model needs %u kinds of dispatches, there is room for %u", l->n_grids,
+                              MAX_GRIDS);
+        goto fail;
+    }
+    if ((result = fill_buffers(l)) != OTR_OK || (result = record_all(l)) != OTR_OK)
+        goto fail;
+    l->dispatches_per_row_pass = l->n_operations;
+    *out = l;
+    return OTR_OK;
+
+fail:
+    lane_destroy(&l);
+    return result;
+}
+
+void lane_destroy(lane **handle)
+{
+    lane *l = handle ? *handle : NULL;
+    if (!l)
+        return;
+    gpu *g = l->gpu;
+    gpu_buffer *buffers[] = {&l->words,    &l->request, &l->k_cache, &l->v_cache, &l->angles,
+                             &l->x,        &l->normed,  &l->qkv,     &l->attended, &l->gate_up,
+                             &l->gated,    &l->logits,  &l->logits_host};
+    if (l->pool)
+        g->vk.vkDestroyCommandPool(g->device, l->pool, NULL);
+    if (l->descriptors)
+        g->vk.vkDestroyDescriptorPool(g->device, l->descriptors, NULL);
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        gpu_buffer_destroy(g, buffers[i]);
+    free(l->operations);
+    free(l->layers);
+    free(l);
+    *handle = NULL;
+}
+
+/* ---------------------------------------------------------------------------- submitting */
+
+bool lane_add_begin(const lane *l, submission *s, uint32_t mode)
+{
+    return submission_add(s, l->begin[mode], 0);
+}
+
+bool lane_add_layers(const lane *l, submission *s, enum lane_path path)
+{
+    double ms = l->layer_ms[path] > 0 ? l->layer_ms[path] : SUBMISSION_UNKNOWN_MS;
+    bool ok = submission_add(s, l->embed.commands[path], 0);
+
+    for (uint32_t i = 0; i < l->model->h.n_layers && ok; i++)
+        ok = submission_add(s, l->layers[i].commands[path], ms);
+    return ok;
+}
+
+bool lane_add_output(const lane *l, submission *s)
+{
+    double ms = l->layer_ms[PATH_ROWS] > 0 ? l->layer_ms[PATH_ROWS] : SUBMISSION_UNKNOWN_MS;
+    return submission_add(s, l->output.commands[PATH_ROWS], ms);
+}
+
+bool lane_add_sample(const lane *l, submission *s)
+{
+    return submission_add(s, l->sample.commands[PATH_ROWS], 0);
+}
+
+bool lane_add_draft_step(const lane *l, submission *s)
+{
+    return lane_add_begin(l, s, BEGIN_DRAFT) && lane_add_layers(l, s, PATH_ROWS) &&
+           lane_add_output(l, s) && lane_add_sample(l, s) && submission_add(s, l->propose, 0);
+}
+
+bool lane_add_copy_logits(const lane *l, submission *s)
+{
+    return submission_add(s, l->copy_logits, 0);
+}
+
+uint32_t *lane_request(const lane *l)
+{
+    return l->request.mapped;
+}
+
+void lane_pass_took(lane *l, enum lane_path path, double ms)
+{
+    l->layer_ms[path] = ms / l->model->h.n_layers;
+}

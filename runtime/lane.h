@@ -1,0 +1,121 @@
+/* A lane: one model with its KV cache, scratch buffers, step state and recorded work.
+ *
+ * Commands are recorded once, at creation; everything that changes from step to step lives in the lane
+ * buffer (step_state.h), so a step is a list of command buffers for the session to submit.
+ * lane.c owns memory and submission lists, transformer.c says what the passes do.
+ * Threads: a lane belongs to one session and is used by one thread at a time. */
+#ifndef OUTRIDER_LANE_H
+#define OUTRIDER_LANE_H
+
+#include "model.h"
+#include "step_state.h"
+#include "submission.h"
+
+/* How the rows of a pass are computed. */
+enum lane_path {
+    PATH_ROWS,    /* 1..MAX_ROWS rows: decoding, drafting, verification */
+    PATH_PREFILL, /* up to prefill_rows rows, tiled kernels */
+    N_PATHS,
+};
+
+/* One dispatch of a pass. */
+typedef struct operation {
+    VkPipeline pipeline[N_PATHS]; /* VK_NULL_HANDLE: not part of that path */
+    uint32_t grid[N_PATHS];       /* entries of the grid table */
+    VkDescriptorSet set;
+    uint32_t push[KERNEL_PUSH_BYTES / 4];
+    uint32_t n_push; /* words */
+    bool waits;      /* for the writes of the operations before it */
+} operation;
+
+/* Operations [first, end) that are recorded and submitted as one unit. */
+typedef struct operation_group {
+    uint32_t first, end;
+    VkCommandBuffer commands[N_PATHS];
+} operation_group;
+
+/* Buffers of an exchange between lanes and host; owned by the session. */
+typedef struct exchange_buffers {
+    gpu_buffer block;  /* X_WORDS, device-local */
+    gpu_buffer record; /* B_WORDS, read by the host */
+} exchange_buffers;
+
+typedef struct lane {
+    otr_model *model;
+    gpu *gpu;
+    const exchange_buffers *exchange;
+    uint32_t n_ctx;
+    uint32_t prefill_rows; /* room for so many rows in a PATH_PREFILL pass */
+    uint32_t chunk_rows;   /* rows that such a pass takes: fewer where a layer took too long */
+
+    gpu_buffer words;   /* the lane buffer: state, results, arguments, grids, history */
+    gpu_buffer request; /* Q_TOKENS + prefill_rows words, written by the host */
+    gpu_buffer k_cache, v_cache; /* [layer][position][kv pairs] of packed halfs */
+    uint64_t layer_cache_bytes;  /* from one layer to the next in each */
+    gpu_buffer angles;           /* [position][rope pairs] of (cos, sin) */
+    gpu_buffer x, normed, qkv, attended, gate_up, gated, logits;
+    gpu_buffer logits_host;      /* MAX_ROWS rows, read by the host in evaluation */
+    uint32_t logits_stride;      /* floats between rows of logits */
+
+    VkDescriptorPool descriptors;
+    VkCommandPool pool;
+    operation *operations;
+    uint32_t n_operations, capacity;
+    uint32_t n_grids;
+    uint32_t grids[MAX_GRIDS][4];
+
+    operation_group embed;   /* token embeddings of the rows */
+    operation_group *layers; /* [model layers] */
+    operation_group output;  /* final norm and head, for the step's output rows */
+    operation_group sample;
+    VkCommandBuffer begin[N_BEGIN_MODES]; /* by BEGIN_* mode */
+    VkCommandBuffer propose;  /* ends a draft step */
+    VkCommandBuffer copy_logits;
+    uint32_t dispatches_per_row_pass; /* embed to sample */
+
+    uint32_t length; /* positions [0, length) of the cache are valid: the host's view */
+    double layer_ms[N_PATHS]; /* measured time of a layer in the last pass; 0: not known */
+} lane;
+
+otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
+                       const exchange_buffers *exchange, lane **out);
+void lane_destroy(lane **l);
+
+/* ------------------------------------------------------------------ for transformer.c */
+
+typedef struct binding {
+    const gpu_buffer *buffer;
+    uint64_t offset, range; /* range 0: to the end */
+} binding;
+
+/* Entry of the grid table for x workgroups (folded into z where needed) and, in y, one workgroup for
+ * each rows_per_y rows (0: one in all) of the step's rows or output rows. */
+uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows);
+/* Descriptor set with up to KERNEL_STORAGE_BUFFERS buffers and the step state. */
+otr_result lane_bind(lane *l, const binding *bindings, uint32_t n, VkDescriptorSet *set);
+/* Appends an operation (copied). */
+otr_result lane_add(lane *l, const operation *op);
+
+/* Builds all operations of the model: fills embed, layers, output and sample. */
+otr_result transformer_build(lane *l);
+/* Descriptor sets that transformer_build needs at most. */
+uint32_t transformer_n_sets(const otr_model *model);
+
+/* ---------------------------------------------------------------------- for session.c */
+
+/* Appends begin (a BEGIN_* mode), the layers, and what comes after them to a submission. */
+bool lane_add_begin(const lane *l, submission *s, uint32_t mode);
+bool lane_add_layers(const lane *l, submission *s, enum lane_path path); /* embeddings and layers */
+bool lane_add_output(const lane *l, submission *s);                      /* logits of the output rows */
+bool lane_add_sample(const lane *l, submission *s);
+/* One step of the draft's chain, begin to propose. */
+bool lane_add_draft_step(const lane *l, submission *s);
+/* Copies the output rows' logits to logits_host. */
+bool lane_add_copy_logits(const lane *l, submission *s);
+
+/* The request that begin.comp will read: Q_TOKENS + prefill_rows words. */
+uint32_t *lane_request(const lane *l);
+/* Tells the lane how long a pass over all layers took, so that later ones are cut in time. */
+void lane_pass_took(lane *l, enum lane_path path, double ms);
+
+#endif

@@ -1,0 +1,37 @@
+/* otr_session: a target lane, an optional draft lane, what they exchange, and the tokens so far.
+ * session.c owns it (append, rewind, evaluate), generate.c runs the block loop, verify.c the acceptance. */
+#ifndef OUTRIDER_SESSION_H
+#define OUTRIDER_SESSION_H
+
+#include <stdatomic.h>
+
+#include "lane.h"
+
+struct otr_session {
+    otr_context *context;
+    gpu *gpu;
+    otr_model *target_model, *draft_model; /* the draft's is NULL without a draft */
+    lane *target, *draft;
+    exchange_buffers exchange;
+    VkDescriptorPool descriptors;
+    VkCommandPool pool;
+    VkCommandBuffer accept_first, accept_block; /* verify.c */
+    VkQueryPool stamps;                         /* VK_NULL_HANDLE: no timestamps on this queue */
+    VkCommandBuffer stamp[3];                   /* start of the block, start of verification, end */
+    VkFence fence;
+    submission submission;
+    uint32_t n_ctx;
+    int32_t *tokens; /* [n_ctx]: prompt and output */
+    uint32_t n_tokens;
+    /* The target's x buffer still holds the last token's row, at this row: logits can be had without
+     * another pass. -1: no. */
+    int32_t last_row;
+    double prefill_ms; /* since the last generation */
+    atomic_bool cancelled;
+};
+
+/* Brings a lane's cache from its length up to position `end` (exclusive) by prefill passes. */
+otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_callback on_progress,
+                           void *user);
+
+#endif

@@ -1,0 +1,314 @@
+/* The llama-architecture transformer as a list of dispatches: what each pass of a lane does, over which
+ * buffers, and which dispatch waits for which. Called once per lane by lane_create; nothing here runs
+ * during generation. */
+#include "lane.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel_pool.h"
+#include "tuning.h"
+
+/* Must match the flags of shaders/matvec.comp and matmul.comp. */
+enum { MATVEC_ACCUMULATE = 1, MATVEC_BIAS = 2, MATVEC_OUT_ROWS = 4 };
+
+typedef struct builder {
+    lane *l;
+    const otr_model *model;
+    const hparams *h;
+    const tuning *t;
+    bool waits; /* of the next operation */
+} builder;
+
+/* Every operation of a group but the first of parallel ones waits for the ones before. */
+static void then(builder *b)
+{
+    b->waits = true;
+}
+
+static otr_result kernel(const builder *b, const char *name, const char *format,
+                         const uint32_t *constants, uint32_t n, bool tiered, VkPipeline *out)
+{
+    char shader[64];
+    gpu *g = b->l->gpu;
+    snprintf(shader, sizeof shader, "%s%s%s%s", name, format ? "_" : "", format ? format : "",
+             !tiered ? "" : g->tier >= 1 ? "_t1" : "_t0");
+    return kernel_get(g, shader, constants, n, tiered && g->tier >= 1, out);
+}
+
+/* Adds an operation that runs the same on both paths. */
+static otr_result add(builder *b, const char *name, const char *format, const uint32_t *constants,
+                      uint32_t n_constants, const binding *bindings, uint32_t n_bindings,
+                      const void *push, uint32_t push_bytes, uint32_t groups_x, uint32_t rows_per_y,
+                      bool output_rows)
+{
+    operation op = {.n_push = push_bytes / 4, .waits = b->waits};
+    otr_result result = kernel(b, name, format, constants, n_constants, false, &op.pipeline[0]);
+
+    if (result == OTR_OK)
+        result = lane_bind(b->l, bindings, n_bindings, &op.set);
+    if (result != OTR_OK)
+        return result;
+    op.pipeline[PATH_PREFILL] = op.pipeline[PATH_ROWS];
+    op.grid[PATH_ROWS] = lane_grid(b->l, groups_x, rows_per_y, output_rows);
+    op.grid[PATH_PREFILL] = op.grid[PATH_ROWS];
+    memcpy(op.push, push, push_bytes);
+    b->waits = false;
+    return lane_add(b->l, &op);
+}
+
+static binding whole(const gpu_buffer *buffer)
+{
+    return (binding){buffer, 0, 0};
+}
+
+static binding vector_of(const weight *w)
+{
+    return (binding){w->parts[0].buffer, w->parts[0].offset, w->parts[0].n_bytes};
+}
+
+static uint32_t groups(uint32_t n, uint32_t of)
+{
+    return (n + of - 1) / of;
+}
+
+static uint32_t padded(uint64_t n)
+{
+    return (uint32_t)((n + 3) / 4 * 4);
+}
+
+/* y[r][y_offset + o] = W x[r] (+ bias) (+ y): one operation per part of W. */
+static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, uint32_t x_stride,
+                             const gpu_buffer *y, uint32_t y_stride, uint32_t y_offset,
+                             const weight *bias, uint32_t flags)
+{
+    const tuning *t = b->t;
+    gpu *g = b->l->gpu;
+    uint32_t lanes = g->tier >= 1 ? g->subgroup_size : t->matvec_lanes;
+    uint32_t subgroups = g->tier >= 1 ? t->matvec_subgroups : 1;
+    bool output_rows = flags & MATVEC_OUT_ROWS;
+    bool waits = b->waits;
+
+    for (uint32_t i = 0; i < w->n_parts; i++) {
+        const weight_part *p = &w->parts[i];
+        uint32_t groups_x = groups(p->n_rows, subgroups * t->matvec_outputs);
+        binding bindings[4] = {{p->buffer, p->offset, p->n_bytes}, whole(x), whole(y)};
+        operation op = {.n_push = 9, .waits = waits};
+        otr_result result;
+
+        /* Rows of a workgroup in y only cut the work; a row's sum is the same under both. */
+        uint32_t constants[4] = {lanes * subgroups, lanes, t->matvec_outputs, 32};
+        result = kernel(b, "matvec", w->repack->shader, constants, 4, true, &op.pipeline[PATH_ROWS]);
+        if (result != OTR_OK)
+            return result;
+        op.grid[PATH_ROWS] = lane_grid(b->l, groups_x, 0, output_rows);
+        if (output_rows) {
+            op.pipeline[PATH_PREFILL] = op.pipeline[PATH_ROWS];
+            op.grid[PATH_PREFILL] = op.grid[PATH_ROWS];
+        } else {
+            constants[3] = t->prefill_matvec_rows;
+            result = kernel(b, "matvec", w->repack->shader, constants, 4, true,
+                            &op.pipeline[PATH_PREFILL]);
+            if (result != OTR_OK)
+                return result;
+            op.grid[PATH_PREFILL] = lane_grid(b->l, groups_x, t->prefill_matvec_rows, false);
+        }
+        if (bias && weight_exists(bias)) {
+            flags |= MATVEC_BIAS;
+            bindings[3] = vector_of(bias);
+            bindings[3].offset += 4ull * p->first_row;
+            bindings[3].range = 4ull * p->n_rows;
+        }
+        result = lane_bind(b->l, bindings, flags & MATVEC_BIAS ? 4 : 3, &op.set);
+        if (result != OTR_OK)
+            return result;
+        uint32_t push[9] = {p->n_rows,         w->n_chunks,       p->plane_words[1],
+                            p->plane_words[2], p->plane_words[3], x_stride,
+                            y_stride,          y_offset + p->first_row, flags};
+        memcpy(op.push, push, sizeof push);
+        result = lane_add(b->l, &op);
+        if (result != OTR_OK)
+            return result;
+    }
+    b->waits = false;
+    return OTR_OK;
+}
+
+static otr_result add_norm(builder *b, const gpu_buffer *x, const weight *w, bool output_rows)
+{
+    struct {
+        uint32_t n, x_stride, out_stride;
+        float eps;
+        uint32_t output_rows;
+    } push = {b->h->n_embd, padded(b->h->n_embd), padded(b->h->n_embd), b->h->rms_eps, output_rows};
+    const binding bindings[] = {whole(x), vector_of(w), whole(&b->l->normed)};
+    return add(b, "rmsnorm", NULL, &b->t->norm_lanes, 1, bindings, 3, &push, sizeof push, 1, 1,
+               output_rows);
+}
+
+static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_cache,
+                           uint32_t qkv_stride)
+{
+    const hparams *h = b->h;
+    uint32_t q_pairs = h->n_heads * h->head_size / 2, kv_pairs = h->n_kv_heads * h->head_size / 2;
+    uint32_t push[] = {q_pairs, kv_pairs, h->head_size / 2, h->rope_size / 2, qkv_stride / 2};
+    const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->angles)};
+    return add(b, "rope", NULL, &b->t->elementwise_lanes, 1, bindings, 4, push, sizeof push,
+               groups(q_pairs + 2 * kv_pairs, b->t->elementwise_lanes), 1, false);
+}
+
+static otr_result add_attention(builder *b, const binding *k_cache, const binding *v_cache,
+                                uint32_t qkv_stride, uint32_t out_stride)
+{
+    const hparams *h = b->h;
+    struct {
+        uint32_t group, kv_pairs, q_stride, out_stride;
+        float scale;
+    } push = {h->n_heads / h->n_kv_heads, h->n_kv_heads * h->head_size / 2, qkv_stride / 2,
+              out_stride / 2, h->attention_scale};
+    uint32_t constants[] = {b->t->attention_lanes, h->head_size / 2, 32};
+    const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->attended)};
+    return add(b, "attention", NULL, constants, 3, bindings, 4, &push, sizeof push, h->n_heads, 1,
+               false);
+}
+
+static otr_result add_swiglu(builder *b, uint32_t half_stride)
+{
+    uint32_t push[] = {b->h->n_ff, half_stride, padded(b->h->n_ff)};
+    const binding bindings[] = {whole(&b->l->gate_up), whole(&b->l->gated)};
+    return add(b, "swiglu", NULL, &b->t->elementwise_lanes, 1, bindings, 2, push, sizeof push,
+               groups(b->h->n_ff, b->t->elementwise_lanes), 1, false);
+}
+
+static otr_result build_embed(builder *b)
+{
+    const weight *w = model_weight(b->model, WEIGHT_TOKEN_EMBD, 0);
+    then(b);
+    bool waits = b->waits;
+    for (uint32_t i = 0; i < w->n_parts; i++) {
+        const weight_part *p = &w->parts[i];
+        struct {
+            uint32_t first_token, n_tokens, n_chunks, planes[3], out_stride;
+            float scale;
+        } push = {p->first_row, p->n_rows, w->n_chunks,
+                  {p->plane_words[1], p->plane_words[2], p->plane_words[3]},
+                  padded(b->h->n_embd), 1.0f};
+        const binding bindings[] = {{p->buffer, p->offset, p->n_bytes},
+                                    whole(&b->l->words),
+                                    whole(&b->l->x)};
+        b->waits = waits && i == 0;
+        otr_result result = add(b, "embed", w->repack->shader, &b->t->elementwise_lanes, 1, bindings,
+                                3, &push, sizeof push, groups(w->n_chunks, b->t->elementwise_lanes),
+                                1, false);
+        if (result != OTR_OK)
+            return result;
+    }
+    return OTR_OK;
+}
+
+static otr_result build_layer(builder *b, uint32_t layer)
+{
+    lane *l = b->l;
+    const hparams *h = b->h;
+    const otr_model *m = b->model;
+    uint32_t q = h->n_heads * h->head_size, kv = h->n_kv_heads * h->head_size;
+    uint32_t embd = padded(h->n_embd), qkv = padded(q + 2 * kv), att = padded(q), ff = padded(h->n_ff);
+    binding k_cache = {&l->k_cache, layer * l->layer_cache_bytes, l->layer_cache_bytes};
+    binding v_cache = {&l->v_cache, layer * l->layer_cache_bytes, l->layer_cache_bytes};
+    otr_result r;
+
+#define W(id) model_weight(m, id, layer)
+    /* Attention: x += Wo attention(rope(Wq n), rope(Wk n), Wv n), n = norm(x). */
+    then(b);
+    if ((r = add_norm(b, &l->x, W(WEIGHT_ATTN_NORM), false)) != OTR_OK)
+        return r;
+    then(b);
+    if ((r = add_matrix(b, W(WEIGHT_Q), &l->normed, embd, &l->qkv, qkv, 0, W(WEIGHT_Q_BIAS), 0)) ||
+        (r = add_matrix(b, W(WEIGHT_K), &l->normed, embd, &l->qkv, qkv, q, W(WEIGHT_K_BIAS), 0)) ||
+        (r = add_matrix(b, W(WEIGHT_V), &l->normed, embd, &l->qkv, qkv, q + kv, W(WEIGHT_V_BIAS), 0)))
+        return r;
+    then(b);
+    if ((r = add_rope(b, &k_cache, &v_cache, qkv)) != OTR_OK)
+        return r;
+    then(b);
+    if ((r = add_attention(b, &k_cache, &v_cache, qkv, att)) != OTR_OK)
+        return r;
+    then(b);
+    if ((r = add_matrix(b, W(WEIGHT_ATTN_OUT), &l->attended, att, &l->x, embd, 0,
+                        W(WEIGHT_ATTN_OUT_BIAS), MATVEC_ACCUMULATE)) != OTR_OK)
+        return r;
+    /* Feed-forward: x += Wdown (silu(Wgate n) * Wup n), n = norm(x). */
+    then(b);
+    if ((r = add_norm(b, &l->x, W(WEIGHT_FFN_NORM), false)) != OTR_OK)
+        return r;
+    then(b);
+    if ((r = add_matrix(b, W(WEIGHT_GATE), &l->normed, embd, &l->gate_up, 2 * ff, 0, NULL, 0)) ||
+        (r = add_matrix(b, W(WEIGHT_UP), &l->normed, embd, &l->gate_up, 2 * ff, ff, NULL, 0)))
+        return r;
+    then(b);
+    if ((r = add_swiglu(b, ff)) != OTR_OK)
+        return r;
+    then(b);
+    return add_matrix(b, W(WEIGHT_DOWN), &l->gated, ff, &l->x, embd, 0, NULL, MATVEC_ACCUMULATE);
+#undef W
+}
+
+static otr_result build_output(builder *b)
+{
+    const weight *head = model_weight(b->model, WEIGHT_OUTPUT, 0);
+    otr_result result;
+
+    if (!weight_exists(head)) /* tied */
+        head = model_weight(b->model, WEIGHT_TOKEN_EMBD, 0);
+    then(b);
+    result = add_norm(b, &b->l->x, model_weight(b->model, WEIGHT_OUTPUT_NORM, 0), true);
+    if (result != OTR_OK)
+        return result;
+    then(b);
+    return add_matrix(b, head, &b->l->normed, padded(b->h->n_embd), &b->l->logits,
+                      b->l->logits_stride, 0, NULL, MATVEC_OUT_ROWS);
+}
+
+static otr_result build_sample(builder *b)
+{
+    uint32_t push[] = {b->h->n_vocab, b->l->logits_stride};
+    const binding bindings[] = {whole(&b->l->logits), whole(&b->l->words)};
+    then(b);
+    return add(b, "sample", NULL, &b->t->sample_lanes, 1, bindings, 2, push, sizeof push, 1, 1, true);
+}
+
+uint32_t transformer_n_sets(const otr_model *model)
+{
+    uint32_t n = 16;
+    for (int id = 0; id < WEIGHT_FIRST_PER_LAYER; id++)
+        n += 2 * model->global[id].n_parts;
+    for (uint32_t layer = 0; layer < model->h.n_layers; layer++) {
+        n += 8;
+        for (int id = WEIGHT_FIRST_PER_LAYER; id < N_WEIGHTS; id++)
+            n += model_weight(model, (enum weight_id)id, layer)->n_parts;
+    }
+    return n;
+}
+
+otr_result transformer_build(lane *l)
+{
+    builder b = {.l = l, .model = l->model, .h = &l->model->h, .t = tuning_find(l->gpu)};
+    otr_result result;
+
+    l->embed.first = l->n_operations;
+    result = build_embed(&b);
+    l->embed.end = l->n_operations;
+    for (uint32_t layer = 0; layer < l->model->h.n_layers && result == OTR_OK; layer++) {
+        l->layers[layer].first = l->n_operations;
+        result = build_layer(&b, layer);
+        l->layers[layer].end = l->n_operations;
+    }
+    l->output.first = l->n_operations;
+    if (result == OTR_OK)
+        result = build_output(&b);
+    l->output.end = l->sample.first = l->n_operations;
+    if (result == OTR_OK)
+        result = build_sample(&b);
+    l->sample.end = l->n_operations;
+    return result;
+}

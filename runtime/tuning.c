@@ -1,0 +1,35 @@
+/* The tuning table. Numbers of the software class were measured on lavapipe and SwiftShader
+ * (tests/bench/NOTES.md); those of real GPUs follow what other projects report for each vendor. */
+#include "tuning.h"
+
+static const tuning table[] = {
+    {
+        .device_class = "software",
+        .matvec_subgroups = 1,
+        .matvec_lanes = 16,
+        .matvec_outputs = 4,
+        .norm_lanes = 32,
+        .attention_lanes = 32,
+        .elementwise_lanes = 64,
+        .sample_lanes = 128,
+        .prefill_rows = 128,
+        .prefill_matvec_rows = 8,
+    },
+    {
+        .device_class = "gpu",
+        .matvec_subgroups = 1,
+        .matvec_lanes = 64,
+        .matvec_outputs = 4,
+        .norm_lanes = 128,
+        .attention_lanes = 32,
+        .elementwise_lanes = 64,
+        .sample_lanes = 128,
+        .prefill_rows = 256,
+        .prefill_matvec_rows = 0,
+    },
+};
+
+const tuning *tuning_find(const gpu *g)
+{
+    return &table[g->is_cpu ? 0 : 1];
+}

@@ -1,0 +1,24 @@
+/* Workgroup shapes by class of device: one const table (tuning.c). A shape never changes the order of a
+ * sum within a class's results; numbers only say how work is cut. Read when a lane's kernels are made. */
+#ifndef OUTRIDER_TUNING_H
+#define OUTRIDER_TUNING_H
+
+#include "device.h"
+
+typedef struct tuning {
+    const char *device_class;
+    uint32_t matvec_subgroups; /* of a workgroup (tier 1) */
+    uint32_t matvec_lanes;     /* of a workgroup (tier 0) */
+    uint32_t matvec_outputs;   /* of a subgroup (tier 1) or workgroup (tier 0) */
+    uint32_t norm_lanes;
+    uint32_t attention_lanes;
+    uint32_t elementwise_lanes;
+    uint32_t sample_lanes;
+    uint32_t prefill_rows; /* of a pass, at first */
+    /* Prefill through the matrix-vector kernel, so many rows a workgroup; 0: the tiled kernel. */
+    uint32_t prefill_matvec_rows;
+} tuning;
+
+const tuning *tuning_find(const gpu *g);
+
+#endif

@@ -1,0 +1,221 @@
+/* One block of speculative decoding: draft chain, target pass, acceptance; submitted and waited for as
+ * one. With coupled noise the target's own choice at each row is the text, so acceptance is equality
+ * and the text does not depend on the draft. */
+#include "verify.h"
+
+#include <string.h>
+
+#include "kernel_pool.h"
+
+enum { STAMP_START, STAMP_VERIFY, STAMP_END, N_STAMPS };
+
+static otr_result begin(otr_session *s, VkCommandBuffer *commands)
+{
+    VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = s->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    VkResult result = s->gpu->vk.vkAllocateCommandBuffers(s->gpu->device, &allocate, commands);
+    if (result == VK_SUCCESS)
+        result = s->gpu->vk.vkBeginCommandBuffer(*commands, &info);
+    return result == VK_SUCCESS ? OTR_OK
+                                : context_fail_vk(s->context, result, "recording of the acceptance");
+}
+
+static otr_result end(otr_session *s, VkCommandBuffer commands)
+{
+    VkResult result = s->gpu->vk.vkEndCommandBuffer(commands);
+    return result == VK_SUCCESS ? OTR_OK
+                                : context_fail_vk(s->context, result, "recording of the acceptance");
+}
+
+static otr_result record_accept(otr_session *s, uint32_t mode, VkCommandBuffer *out)
+{
+    struct VolkDeviceTable *vk = &s->gpu->vk;
+    const lane *draft = s->draft ? s->draft : s->target;
+    const binding bindings[] = {{&s->target->words, 0, 0},
+                                {&s->exchange.block, 0, 0},
+                                {&draft->words, 0, 0},
+                                {&s->exchange.record, 0, 0}};
+    uint32_t push[2] = {mode, s->draft != NULL};
+    VkMemoryBarrier before = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
+    };
+    VkMemoryBarrier after = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
+    };
+    VkPipeline pipeline;
+    VkDescriptorSet set;
+    otr_result result = kernel_get(s->gpu, "accept", NULL, 0, false, &pipeline);
+
+    if (result == OTR_OK)
+        result = lane_bind(s->target, bindings, 4, &set);
+    if (result == OTR_OK)
+        result = begin(s, out);
+    if (result != OTR_OK)
+        return result;
+    vk->vkCmdPipelineBarrier(*out, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
+    vk->vkCmdBindPipeline(*out, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    vk->vkCmdBindDescriptorSets(*out, VK_PIPELINE_BIND_POINT_COMPUTE, s->gpu->pipeline_layout, 0, 1, &set,
+                                0, NULL);
+    vk->vkCmdPushConstants(*out, s->gpu->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
+                           push);
+    vk->vkCmdDispatch(*out, 1, 1, 1);
+    vk->vkCmdPipelineBarrier(*out, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+                             &after, 0, NULL, 0, NULL);
+    return end(s, *out);
+}
+
+/* Stamp 0 also resets the queries. */
+static otr_result record_stamps(otr_session *s)
+{
+    struct VolkDeviceTable *vk = &s->gpu->vk;
+    VkQueryPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = N_STAMPS,
+    };
+    otr_result result = OTR_OK;
+
+    if (!s->gpu->info->timestamp_valid_bits)
+        return OTR_OK;
+    VkResult created = vk->vkCreateQueryPool(s->gpu->device, &info, NULL, &s->stamps);
+    if (created != VK_SUCCESS)
+        return context_fail_vk(s->context, created, "vkCreateQueryPool");
+    for (uint32_t i = 0; i < N_STAMPS && result == OTR_OK; i++) {
+        result = begin(s, &s->stamp[i]);
+        if (result != OTR_OK)
+            break;
+        if (i == STAMP_START)
+            vk->vkCmdResetQueryPool(s->stamp[i], s->stamps, 0, N_STAMPS);
+        vk->vkCmdWriteTimestamp(s->stamp[i], VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, s->stamps, i);
+        result = end(s, s->stamp[i]);
+    }
+    return result;
+}
+
+otr_result verify_create(otr_session *s)
+{
+    VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = s->gpu->queue_family,
+    };
+    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    VkResult created = s->gpu->vk.vkCreateCommandPool(s->gpu->device, &pool, NULL, &s->pool);
+    otr_result result;
+
+    if (created == VK_SUCCESS)
+        created = s->gpu->vk.vkCreateFence(s->gpu->device, &fence, NULL, &s->fence);
+    if (created != VK_SUCCESS)
+        return context_fail_vk(s->context, created, "creating a session's command pool and fence");
+    if ((result = record_accept(s, ACCEPT_FIRST, &s->accept_first)) != OTR_OK ||
+        (result = record_accept(s, ACCEPT_BLOCK, &s->accept_block)) != OTR_OK)
+        return result;
+    return record_stamps(s);
+}
+
+void verify_destroy(otr_session *s)
+{
+    struct VolkDeviceTable *vk = &s->gpu->vk;
+    if (s->stamps)
+        vk->vkDestroyQueryPool(s->gpu->device, s->stamps, NULL);
+    if (s->fence)
+        vk->vkDestroyFence(s->gpu->device, s->fence, NULL);
+    if (s->pool)
+        vk->vkDestroyCommandPool(s->gpu->device, s->pool, NULL);
+}
+
+/* Milliseconds between two stamps; counters may wrap at their valid bits. */
+static double stamp_ms(const otr_session *s, const uint64_t *stamps, int from, int to)
+{
+    uint32_t bits = s->gpu->info->timestamp_valid_bits;
+    uint64_t mask = bits >= 64 ? ~0ull : (1ull << bits) - 1;
+    return (double)((stamps[to] - stamps[from]) & mask) * (double)s->gpu->limits.timestampPeriod / 1e6;
+}
+
+static otr_result finish(otr_session *s, uint64_t start_ns, block_result *out)
+{
+    const uint32_t *record = s->exchange.record.mapped;
+
+    out->drafted = record[B_DRAFTED];
+    out->accepted = record[B_ACCEPTED];
+    out->n_tokens = record[B_EMITTED];
+    out->root = record[B_ROOT];
+    out->draft_length = record[B_DRAFT_LENGTH];
+    if (out->drafted > OTR_MAX_DRAFT || out->accepted > out->drafted ||
+        out->n_tokens != out->accepted + 1)
+        return context_fail(s->context, OTR_ERROR_DEVICE, "the device wrote a damaged block record");
+    for (uint32_t i = 0; i < out->n_tokens; i++) {
+        out->tokens[i] = (int32_t)record[B_TOKENS + i];
+        if (record[B_TOKENS + i] >= s->target_model->h.n_vocab)
+            return context_fail(s->context, OTR_ERROR_DEVICE, "the device sampled token %u of %u",
+                                record[B_TOKENS + i], s->target_model->h.n_vocab);
+    }
+    out->total_ns = clock_ns() - start_ns;
+    return OTR_OK;
+}
+
+otr_result verify_first(otr_session *s, block_result *out)
+{
+    uint64_t start = clock_ns();
+    uint32_t *request = lane_request(s->target);
+    submission *sub = &s->submission;
+
+    *out = (block_result){0};
+    request[Q_OUT_FIRST] = (uint32_t)s->last_row;
+    request[Q_OUT_ROWS] = 1;
+    submission_clear(sub);
+    if (!lane_add_begin(s->target, sub, BEGIN_GENERATE) ||
+        (s->draft && !lane_add_begin(s->draft, sub, BEGIN_GENERATE)) ||
+        !lane_add_begin(s->target, sub, BEGIN_OUTPUT) || !lane_add_output(s->target, sub) ||
+        !lane_add_sample(s->target, sub) || !submission_add(sub, s->accept_first, 0))
+        return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
+    otr_result result = submission_run(sub, s->gpu, s->fence, "the first token", &out->wait_ns);
+    return result == OTR_OK ? finish(s, start, out) : result;
+}
+
+otr_result verify_block(otr_session *s, uint32_t n_draft, block_result *out)
+{
+    uint64_t start = clock_ns(), stamps[N_STAMPS];
+    submission *sub = &s->submission;
+    bool ok;
+
+    *out = (block_result){0};
+    submission_clear(sub);
+    ok = submission_add(sub, s->stamp[STAMP_START], 0);
+    for (uint32_t i = 0; i < n_draft && ok; i++)
+        ok = lane_add_draft_step(s->draft, sub);
+    ok = ok && submission_add(sub, s->stamp[STAMP_VERIFY], 0) &&
+         lane_add_begin(s->target, sub, BEGIN_VERIFY) &&
+         lane_add_layers(s->target, sub, PATH_ROWS) && lane_add_output(s->target, sub) &&
+         lane_add_sample(s->target, sub) && submission_add(sub, s->accept_block, 0) &&
+         submission_add(sub, s->stamp[STAMP_END], 0);
+    if (!ok)
+        return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
+    otr_result result = submission_run(sub, s->gpu, s->fence, "a block", &out->wait_ns);
+    if (result == OTR_OK)
+        result = finish(s, start, out);
+    if (result != OTR_OK)
+        return result;
+    if (s->stamps &&
+        s->gpu->vk.vkGetQueryPoolResults(s->gpu->device, s->stamps, 0, N_STAMPS, sizeof stamps, stamps,
+                                         sizeof stamps[0], VK_QUERY_RESULT_64_BIT) == VK_SUCCESS) {
+        out->draft_ms = n_draft ? stamp_ms(s, stamps, STAMP_START, STAMP_VERIFY) : 0;
+        out->verify_ms = stamp_ms(s, stamps, STAMP_VERIFY, STAMP_END);
+    }
+    /* Without timestamps only the whole is known. */
+    double whole_ms = (double)out->total_ns / 1e6;
+    lane_pass_took(s->target, PATH_ROWS, out->verify_ms > 0 ? out->verify_ms : whole_ms);
+    if (n_draft && out->drafted)
+        lane_pass_took(s->draft, PATH_ROWS,
+                       (out->draft_ms > 0 ? out->draft_ms : whole_ms) / out->drafted);
+    return OTR_OK;
+}

@@ -1,0 +1,27 @@
+/* Verification: the target's pass over a block's rows, the acceptance rule (shaders/accept.comp), and the
+ * block record as the host sees it. */
+#ifndef OUTRIDER_VERIFY_H
+#define OUTRIDER_VERIFY_H
+
+#include "session.h"
+
+/* What came out of one block. */
+typedef struct block_result {
+    uint32_t drafted, accepted;
+    uint32_t n_tokens; /* accepted + 1 */
+    int32_t tokens[MAX_ROWS];
+    uint32_t root;     /* position of the last of them: first input of the next block */
+    uint32_t draft_length;
+    uint64_t wait_ns, total_ns;  /* host: waiting, and the whole block */
+    double draft_ms, verify_ms;  /* device; 0 without timestamps */
+} block_result;
+
+/* Records the acceptance and timestamp commands of a session. */
+otr_result verify_create(otr_session *s);
+void verify_destroy(otr_session *s);
+/* The token after the prefilled prompt: logits of the target's row s->last_row, sampled. */
+otr_result verify_first(otr_session *s, block_result *out);
+/* One block: n_draft draft steps in a chain and one target pass. One submission, one wait. */
+otr_result verify_block(otr_session *s, uint32_t n_draft, block_result *out);
+
+#endif
