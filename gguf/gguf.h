@@ -2,7 +2,7 @@
  *
  * Used by runtime/ (model loading) and by `outrider inspect`. Knows nothing of Vulkan. The file is
  * untrusted: every count, offset and size is checked before it is used, and an error names the key,
- * tensor or offset at fault. The attacks that it must stand are the cases of tests/gguf/test_gguf.c.
+ * tensor or offset at fault. tests/gguf/test_hostile.c has a case for each attack.
  *
  * Ownership: everything that a getter returns belongs to the gguf_file and lives until gguf_close.
  * Threads: a gguf_file is immutable after gguf_open; any number of threads may read it.
