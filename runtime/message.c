@@ -22,8 +22,8 @@ struct thread_message {
     char text[MESSAGE_BYTES];
 };
 
-/* A number of the calling thread that no other gets: pthread_self() is used again by the next thread,
- * which would then find the message of a dead one. */
+/* A number of the calling thread that no other gets: pthread_self() is used again by the next
+ * thread, which would then find the message of a dead one. */
 static uint64_t thread_number(void)
 {
     static atomic_uint_least64_t n_threads;
