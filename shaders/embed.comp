@@ -40,12 +40,7 @@ void main()
         return;
     weights w = weights_load(token, chunk);
     for (uint quad = 0; quad < WEIGHTS_CHUNK / 4; quad++) {
-        precise vec4 value = weights_unpack(w, quad);
-#if WEIGHTS_HAS_BIAS
-        value = fma(value, vec4(w.scale), vec4(w.bias));
-#elif WEIGHTS_HAS_SCALE
-        value *= w.scale;
-#endif
-        out4[row * (out_stride / 4) + chunk * (WEIGHTS_CHUNK / 4) + quad] = value * scale;
+        out4[row * (out_stride / 4) + chunk * (WEIGHTS_CHUNK / 4) + quad] =
+            weights_value(w, quad) * scale;
     }
 }

@@ -16,53 +16,17 @@
 #endif
 #include "step_state.h"
 #include "state.glsl"
+#include "linear.glsl"
 
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
-layout(constant_id = 1) const uint LANES = 8;      // that share a row: the subgroup size, or the workgroup
+layout(constant_id = 1) const uint LANES = 8; // that share a row: the subgroup size, or the workgroup
 layout(constant_id = 2) const uint OUTPUTS = 4;    // of one subgroup
 layout(constant_id = 3) const uint ROWS_PER_Y = 32; // rows of one workgroup in y
-
-layout(push_constant) uniform Push {
-    uint m;        // outputs
-    uint n_chunks; // of a row of weights
-    uint plane1, plane2, plane3;
-    uint x_stride; // floats between rows of x and y
-    uint y_stride;
-    uint y_offset; // of output 0 in a row of y
-    uint flags;    // MATVEC_*
-};
-#define MATVEC_ACCUMULATE 1u // add to what y holds (residual)
-#define MATVEC_BIAS 2u       // add binding 3
-#define MATVEC_OUT_ROWS 4u   // rows are the step's output rows
-
-#include "weights.glsl"
-
-layout(set = 0, binding = 1, std430) readonly buffer X {
-    vec4 x[];
-};
-layout(set = 0, binding = 2, std430) buffer Y {
-    float y[];
-};
-layout(set = 0, binding = 3, std430) readonly buffer Bias {
-    float bias[];
-};
 
 #if TIER == 0
 #define MAX_TILE_ROWS 8
 shared float partial[OUTPUTS * MAX_TILE_ROWS * LANES];
 #endif
-
-void store_output(uint output_index, uint row, float value)
-{
-    if (output_index >= m)
-        return;
-    uint at = row * y_stride + y_offset + output_index;
-    if ((flags & MATVEC_BIAS) != 0u)
-        value += bias[output_index];
-    if ((flags & MATVEC_ACCUMULATE) != 0u)
-        value += y[at];
-    y[at] = value;
-}
 
 #define TILE 1
 #include "matvec_tile.glsl"
@@ -79,7 +43,7 @@ void store_output(uint output_index, uint row, float value)
 
 void main()
 {
-    uint rows = (flags & MATVEC_OUT_ROWS) != 0u ? step_out_rows() : step_rows();
+    uint rows = linear_rows();
     uint row = gl_WorkGroupID.y * ROWS_PER_Y;
     uint end = min(rows, row + ROWS_PER_Y);
 #if TIER >= 1

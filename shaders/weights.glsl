@@ -87,3 +87,15 @@ vec4 nibbles_signed(uint word)
 #else
 #error "no weight format"
 #endif
+
+// Weights 4 * quad .. 4 * quad + 3 of the chunk.
+vec4 weights_value(weights w, uint quad)
+{
+    precise vec4 value = weights_unpack(w, quad);
+#if WEIGHTS_HAS_BIAS
+    value = fma(value, vec4(w.scale), vec4(w.bias));
+#elif WEIGHTS_HAS_SCALE
+    value *= w.scale;
+#endif
+    return value;
+}
