@@ -1,0 +1,230 @@
+/* The self-test of a device: runs every kernel of the build on it and compares with CPU references.
+ * Behind otr_selftest; `outrider selftest` prints what is reported here. */
+#include "selftest.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel_pool.h"
+
+void *selftest_memory(selftest *t, uint64_t n_bytes)
+{
+    if (t->result != OTR_OK)
+        return NULL;
+    void *memory = t->n_memory < SELFTEST_MAX_MEMORY ? calloc(1, n_bytes) : NULL;
+    if (!memory) {
+        t->result = context_fail(t->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the self-test");
+        return NULL;
+    }
+    t->memory[t->n_memory++] = memory;
+    return memory;
+}
+
+gpu_buffer *selftest_buffer(selftest *t, uint64_t n_bytes)
+{
+    if (t->result != OTR_OK)
+        return NULL;
+    if (t->n_buffers == SELFTEST_MAX_MEMORY) {
+        t->result = context_fail(t->context, OTR_ERROR_OUT_OF_MEMORY, "too many self-test buffers");
+        return NULL;
+    }
+    gpu_buffer *buffer = &t->buffers[t->n_buffers];
+    t->result = gpu_buffer_create(t->gpu, n_bytes, MEMORY_READBACK, "self-test", buffer);
+    if (t->result != OTR_OK)
+        return NULL;
+    t->n_buffers++;
+    memset(buffer->mapped, 0, n_bytes);
+    return buffer;
+}
+
+void selftest_release(selftest *t)
+{
+    while (t->n_buffers > 0)
+        gpu_buffer_destroy(t->gpu, &t->buffers[--t->n_buffers]);
+    while (t->n_memory > 0)
+        free(t->memory[--t->n_memory]);
+}
+
+VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *constants,
+                             uint32_t n_constants, bool pins_subgroup)
+{
+    VkPipeline pipeline = VK_NULL_HANDLE;
+
+    if (t->result == OTR_OK)
+        t->result = kernel_get(t->gpu, shader, constants, n_constants, pins_subgroup, &pipeline);
+    return pipeline;
+}
+
+static void apply_fault(const selftest *t, const kernel_run *run, bool before)
+{
+    const selftest_fault *fault = t->fault;
+
+    if (fault && fault->before == before && t->run == SELFTEST_RUNS - 1 &&
+        !strcmp(fault->kernel, t->kernel) && run->buffers[fault->binding] &&
+        fault->byte < run->buffers[fault->binding]->size)
+        ((uint8_t *)run->buffers[fault->binding]->mapped)[fault->byte] ^= fault->flip;
+}
+
+void selftest_dispatch(selftest *t, const kernel_run *run)
+{
+    if (t->result != OTR_OK)
+        return;
+    apply_fault(t, run, true);
+    t->result = kernel_runner_run(&t->runner, run, t->kernel);
+    apply_fault(t, run, false);
+}
+
+/* ----------------------------------------------------------------------- what came out of it */
+
+void selftest_begin(selftest *t, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(t->kernel, sizeof t->kernel, format, arguments);
+    va_end(arguments);
+    t->run = 0;
+    t->max_error = 0;
+    t->detail[0] = '\0';
+}
+
+void selftest_end(selftest *t, const char *detail)
+{
+    otr_selftest_result report = {
+        .kernel = t->kernel,
+        .passed = t->max_error <= 1,
+        .max_error = t->max_error,
+    };
+
+    if (t->result != OTR_OK)
+        return;
+    snprintf(report.detail, sizeof report.detail, "%.24s%s%s", detail,
+             *detail && *t->detail ? ": " : "", t->detail);
+    t->n_failed += !report.passed;
+    if (t->on_result)
+        t->on_result(&report, t->user);
+}
+
+static void note(selftest *t, double error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Keeps the largest error, and the place of the first one that is too large. */
+static void note(selftest *t, double error, const char *format, ...)
+{
+    va_list arguments;
+
+    if (error > 1 && !t->detail[0]) {
+        int n = snprintf(t->detail, sizeof t->detail, "run %u: ", t->run + 1);
+        va_start(arguments, format);
+        vsnprintf(t->detail + n, sizeof t->detail - (size_t)n, format, arguments);
+        va_end(arguments);
+    }
+    if (error > t->max_error)
+        t->max_error = error;
+}
+
+void expect_near(selftest *t, uint32_t row, uint64_t i, double got, double want, double tolerance)
+{
+    double error = got == want ? 0 : fabs(got - want) / tolerance;
+
+    if (isnan(error))
+        error = INFINITY;
+    if (error > t->max_error)
+        note(t, error, "row %u, element %llu is %.9g, not %.9g (tolerance %.3g)", row,
+             (unsigned long long)i, got, want, tolerance);
+}
+
+void expect_words(selftest *t, const char *what, const uint32_t *got, const uint32_t *want, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (got[i] != want[i]) {
+            note(t, INFINITY, "%s: word %llu is 0x%08x, not 0x%08x", what, (unsigned long long)i, got[i],
+                 want[i]);
+            return;
+        }
+}
+
+void poison(gpu_buffer *buffer)
+{
+    uint32_t *words = buffer->mapped;
+
+    for (uint64_t i = 0; i < buffer->size / 4; i++)
+        words[i] = SELFTEST_POISON;
+}
+
+void expect_poison(selftest *t, const gpu_buffer *buffer, uint64_t from, uint64_t to)
+{
+    const uint32_t *words = buffer->mapped;
+
+    for (uint64_t i = from; i < to; i++)
+        if (words[i] != SELFTEST_POISON) {
+            note(t, INFINITY, "word %llu outside the output was written", (unsigned long long)i);
+            return;
+        }
+}
+
+/* --------------------------------------------------------------------------- random numbers */
+
+/* SplitMix64. */
+uint32_t random_bits(selftest *t)
+{
+    uint64_t z = t->random_state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(z >> 32);
+}
+
+float random_between(selftest *t, float low, float high)
+{
+    return low + (high - low) * (float)(random_bits(t) >> 8) * 0x1p-24f;
+}
+
+void random_floats(selftest *t, float *out, uint64_t n, float low, float high)
+{
+    for (uint64_t i = 0; out && i < n; i++)
+        out[i] = random_between(t, low, high);
+}
+
+/* ------------------------------------------------------------------------------- all of it */
+
+otr_result selftest_run(otr_context *context, uint32_t device_index, otr_selftest_callback on_result,
+                        void *user, const selftest_fault *fault)
+{
+    static void (*const groups[])(selftest *) = {selftest_weights};
+    selftest *t = calloc(1, sizeof *t);
+    otr_result result;
+
+    if (!t)
+        return context_fail(context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the self-test");
+    t->context = context;
+    t->on_result = on_result;
+    t->user = user;
+    t->fault = fault;
+    t->result = gpu_open(context, device_index, &t->gpu);
+    if (t->result == OTR_OK)
+        t->result = kernel_runner_create(t->gpu, &t->runner);
+    if (t->result == OTR_OK)
+        t->tuning = tuning_find(t->gpu);
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0] && t->result == OTR_OK; i++) {
+        groups[i](t);
+        selftest_release(t);
+    }
+    if (t->result == OTR_OK && t->n_failed > 0)
+        t->result = context_fail(context, OTR_ERROR_SELFTEST,
+                                 "device %u (%s): %u self-test checks failed", device_index,
+                                 context->devices[device_index].name, t->n_failed);
+    kernel_runner_destroy(&t->runner);
+    gpu_close(&t->gpu);
+    result = t->result;
+    free(t);
+    return result;
+}
+
+otr_result otr_selftest(otr_context *context, uint32_t device_index, otr_selftest_callback on_result,
+                        void *user)
+{
+    return selftest_run(context, device_index, on_result, user, NULL);
+}

@@ -1,0 +1,88 @@
+/* The self-test's inside: what its checks share. selftest.c runs them and reports; selftest_weights.c,
+ * selftest_layer.c and selftest_step.c hold the checks of the kernels; kernel_reference.c computes what
+ * is right.
+ *
+ * After the first failed call (not a failed check) `result` is set and everything here does nothing, so
+ * that a check needs to look at it only before it touches memory. One thread. */
+#ifndef OUTRIDER_SELFTEST_H
+#define OUTRIDER_SELFTEST_H
+
+#include "kernel_run.h"
+#include "tuning.h"
+
+/* Each check runs so often: a device that is wrong now and then shows. */
+#define SELFTEST_RUNS 3
+#define SELFTEST_MAX_MEMORY 64
+
+/* Damage done to a buffer of one check, for tests of the self-test. */
+typedef struct selftest_fault {
+    const char *kernel; /* name of the check */
+    uint32_t binding;
+    uint64_t byte;
+    uint8_t flip;       /* bits of that byte */
+    bool before;        /* the dispatch of its last run: an input; else its result */
+} selftest_fault;
+
+typedef struct selftest {
+    otr_context *context;
+    gpu *gpu;
+    const tuning *tuning;
+    kernel_runner runner;
+    otr_selftest_callback on_result;
+    void *user;
+    const selftest_fault *fault; /* NULL: none */
+    otr_result result;
+    uint32_t n_failed;
+    uint64_t random_state;
+    gpu_buffer buffers[SELFTEST_MAX_MEMORY]; /* until selftest_release */
+    uint32_t n_buffers;
+    void *memory[SELFTEST_MAX_MEMORY];
+    uint32_t n_memory;
+    /* the check that is going on */
+    char kernel[96];
+    uint32_t run; /* 0..SELFTEST_RUNS - 1 */
+    double max_error;
+    char detail[224]; /* of the first difference that is too large */
+} selftest;
+
+/* otr_selftest with a fault. */
+otr_result selftest_run(otr_context *context, uint32_t device_index, otr_selftest_callback on_result,
+                        void *user, const selftest_fault *fault);
+
+/* ------------------------------------------------------------------------- for the checks */
+
+/* The groups of checks. */
+void selftest_weights(selftest *t);
+void selftest_layer(selftest *t);
+void selftest_step(selftest *t);
+
+/* Host memory (zeros), and a mapped buffer with zeros; both until selftest_release. NULL after a
+ * failure. */
+void *selftest_memory(selftest *t, uint64_t n_bytes);
+gpu_buffer *selftest_buffer(selftest *t, uint64_t n_bytes);
+void selftest_release(selftest *t);
+
+VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *constants,
+                             uint32_t n_constants, bool pins_subgroup);
+void selftest_dispatch(selftest *t, const kernel_run *run);
+
+/* Begins a check, and ends and reports it. Between them SELFTEST_RUNS times: dispatch and compare. */
+void selftest_begin(selftest *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void selftest_end(selftest *t, const char *detail);
+
+/* Compares element i of a row; tolerance 0: equal bits are asked for. */
+void expect_near(selftest *t, uint32_t row, uint64_t i, double got, double want, double tolerance);
+void expect_words(selftest *t, const char *what, const uint32_t *got, const uint32_t *want, uint64_t n);
+
+/* What outputs are filled with before a dispatch: a NaN that no kernel writes. */
+#define SELFTEST_POISON 0x7fc0dead
+void poison(gpu_buffer *buffer);
+/* The words [from, to) of a buffer must still be poison. */
+void expect_poison(selftest *t, const gpu_buffer *buffer, uint64_t from, uint64_t to);
+
+/* Random numbers, the same in every run. */
+uint32_t random_bits(selftest *t);
+float random_between(selftest *t, float low, float high);
+void random_floats(selftest *t, float *out, uint64_t n, float low, float high);
+
+#endif
