@@ -1,5 +1,6 @@
-/* The random numbers of coupled sampling on the CPU: Philox4x32-10 and the noise made from it, in double
- * precision. The reference for shaders/philox.glsl; used by tests and by the self-test of devices. */
+/* The random numbers of coupled sampling on the CPU: Philox4x32-10 and the noise made from it, in
+ * double precision. The reference for shaders/philox.glsl; used by tests and by the self-test of
+ * devices. */
 #ifndef OUTRIDER_PHILOX_H
 #define OUTRIDER_PHILOX_H
 
@@ -8,7 +9,7 @@
 /* Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
 void philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* The word of a token at a position: key = seed, counter = (position, token, 0, 0), first output. */
+/* Word of a token at a position: key = seed, counter = (position, token, 0, 0), first output. */
 uint32_t noise_word(uint64_t seed, uint32_t position, uint32_t token);
 /* E = -ln((word + 1/2) 2^-32): exponential, finite and above 0 for every word. */
 double noise_exponential(uint32_t word);

@@ -41,16 +41,17 @@ START_TEST(words_use_seed_position_and_token)
 END_TEST
 
 static const uint32_t edge_words[] = {
-    0,          1,          2,          1000,       0x00ffffff, 0x01000000, 0x3fffffff, 0x40000000,
-    0x7ffffffe, 0x7fffffff, 0x80000000, 0x80000001, 0xbfffffff, 0xc0000000, 0xfbffffff, 0xfc000000,
-    0xfffffc17, 0xfffffffd, 0xfffffffe, 0xffffffff,
+    0,          1,          2,          1000,       0x00ffffff, 0x01000000, 0x3fffffff,
+    0x40000000, 0x7ffffffe, 0x7fffffff, 0x80000000, 0x80000001, 0xbfffffff, 0xc0000000,
+    0xfbffffff, 0xfc000000, 0xfffffc17, 0xfffffffd, 0xfffffffe, 0xffffffff,
 };
 
 START_TEST(noise_is_good_at_both_ends)
 {
     uint32_t word = edge_words[_i];
     long double u = ((long double)word + 0.5L) * 0x1p-32L;
-    long double exact = word < 0x80000000u ? -logl(u) : -log1pl(-(((long double)~word + 0.5L) * 0x1p-32L));
+    long double exact =
+        word < 0x80000000u ? -logl(u) : -log1pl(-(((long double)~word + 0.5L) * 0x1p-32L));
     double e = noise_exponential(word);
     ck_assert(isfinite(e));
     ck_assert(e > 0);
