@@ -244,6 +244,7 @@ START_TEST(test_tensors)
     ck_assert_ptr_nonnull(strstr(error.text, "second.weight"));
     ck_assert(!gguf_tensor_read(file, second, 103, data, 0, &error));
     ck_assert(!gguf_tensor_read(file, second, 2, data, UINT64_MAX - 1, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "were asked for"));
     ck_assert_ptr_null(gguf_find_tensor(file, "second"));
     gguf_close(&file);
 }

@@ -49,6 +49,18 @@ static int next_descriptor(void)
     return fd;
 }
 
+static bool is_mapped(const char *path)
+{
+    char line[1024];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    ck_assert_ptr_nonnull(maps);
+    while (fgets(line, sizeof(line), maps))
+        found |= strstr(line, path) != NULL;
+    fclose(maps);
+    return found;
+}
+
 /* Opens with the n-th allocation failing, for each n; returns how many there are. */
 static unsigned long fail_each(const char *path)
 {
@@ -62,13 +74,16 @@ static unsigned long fail_each(const char *path)
         failing = 0;
         if (opened) {
             ck_assert_uint_eq(n_allocations, n - 1);
+            ck_assert(is_mapped(path));
             gguf_close(&file);
+            ck_assert(!is_mapped(path));
             return n - 1;
         }
         ck_assert_ptr_null(file);
         ck_assert_msg(error.is_out_of_memory && strstr(error.text, "out of memory"), "%s",
                       error.text);
         ck_assert_int_eq(next_descriptor(), fd);
+        ck_assert(!is_mapped(path));
         ck_assert_uint_lt(n, 1000);
     }
 }

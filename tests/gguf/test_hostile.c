@@ -446,6 +446,18 @@ START_TEST(test_overlaps)
 }
 END_TEST
 
+START_TEST(test_overlap_of_one_byte)
+{
+    begin_file(&b, 3, 2, 1);
+    put_key_u32(&b, "general.alignment", 8);
+    put_tensor(&b, "a", (const uint64_t[4]){32}, FORMAT_MXFP4, 0); /* 17 bytes */
+    put_tensor(&b, "b", (const uint64_t[4]){1}, FORMAT_F32, 16);
+    put_padding(&b, 8);
+    put_data(&b, 0, 20);
+    expect_error("tensor 'b': its data at byte", "overlaps that of tensor 'a'");
+}
+END_TEST
+
 /* -------------------------------------------------------------------------- cuts and mutations */
 
 START_TEST(test_cut_at_every_byte)
@@ -570,6 +582,7 @@ int main(void)
     tcase_add_loop_test(attacks, test_offsets, 0, 7);
     tcase_add_test(attacks, test_data_cut_short);
     tcase_add_loop_test(attacks, test_overlaps, 0, 6);
+    tcase_add_test(attacks, test_overlap_of_one_byte);
     tcase_set_timeout(attacks, 20);
     suite_add_tcase(suite, attacks);
     TCase *mutations = tcase_create("mutations");
