@@ -193,7 +193,7 @@ void random_floats(selftest *t, float *out, uint64_t n, float low, float high)
 otr_result selftest_run(otr_context *context, uint32_t device_index, otr_selftest_callback on_result,
                         void *user, const selftest_fault *fault)
 {
-    static void (*const groups[])(selftest *) = {selftest_weights};
+    static void (*const groups[])(selftest *) = {selftest_weights, selftest_layer, selftest_step};
     selftest *t = calloc(1, sizeof *t);
     otr_result result;
 

@@ -56,6 +56,15 @@ void selftest_weights(selftest *t);
 void selftest_layer(selftest *t);
 void selftest_step(selftest *t);
 
+/* Single checks of a group over other shapes, for tests. */
+typedef struct head_shape {
+    uint32_t n_heads, n_kv_heads, head_size, rope_size;
+} head_shape;
+void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first);
+void check_swiglu(selftest *t, uint32_t n, uint32_t rows);
+void check_rope(selftest *t, const head_shape *shape, uint32_t base, uint32_t rows);
+void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32_t rows);
+
 /* Host memory (zeros), and a mapped buffer with zeros; both until selftest_release. NULL after a
  * failure. */
 void *selftest_memory(selftest *t, uint64_t n_bytes);
