@@ -6,13 +6,11 @@
 // A sum over k is one chain of fma in the order of k over dequantised weights: a row's bits depend
 // neither on the number of rows nor on any size here.
 //
-// SHARED 1: slices of BK weights and activations go through shared memory, (BM + BN) * BK floats.
-// SHARED 0, for CPU devices: there only loads from an address common to the workgroup are cheap, and
-// barriers are dear. Each invocation unpacks the weights of its own TM outputs; activations are loaded
-// straight from x. BN must be TN.
+// Slices of BK weights and activations go through shared memory, (BM + BN) * BK floats. CPU devices use
+// matvec_direct.comp instead.
 //
-// Loop iterations of an invocation: SHARED 0: k / WEIGHTS_CHUNK, at k = 65,536, F32: 16,384. SHARED 1:
-// k / BK * (1 + BK + chunks and vectors of a slice per invocation), at k = 32,768, BK 32: 40,000.
+// Loop iterations of an invocation: k / BK * (1 + BK + chunks and vectors of a slice per invocation), at
+// k = 32,768, BK 32: 40,000.
 #extension GL_GOOGLE_include_directive : require
 #include "step_state.h"
 #include "state.glsl"
@@ -24,48 +22,10 @@ layout(constant_id = 2) const uint BN = 64;
 layout(constant_id = 3) const uint BK = 32; // a multiple of WEIGHTS_CHUNK
 layout(constant_id = 4) const uint TM = 4;
 layout(constant_id = 5) const uint TN = 8;
-layout(constant_id = 6) const uint SHARED = 1;
 
 // Slices, k by k.
-shared float w_slice[SHARED * BK * BM + 1];
-shared float x_slice[SHARED * BK * BN + 1];
-
-void multiply_direct(uint rows)
-{
-    uint first = workgroup_index() * BM + gl_LocalInvocationID.x; // of outputs BM / TM apart
-    uint row = gl_WorkGroupID.y * BN;
-    precise float sums[TM][TN];
-    uint x_row[TN];
-    for (uint r = 0; r < TN; r++)
-        x_row[r] = min(row + r, rows - 1) * (x_stride / 4);
-    for (uint o = 0; o < TM; o++)
-        for (uint r = 0; r < TN; r++)
-            sums[o][r] = 0.0;
-
-    for (uint chunk = 0; chunk < n_chunks; chunk++) {
-        weights w[TM];
-        for (uint o = 0; o < TM; o++)
-            w[o] = weights_load(min(first + o * (BM / TM), m - 1), chunk);
-        for (uint quad = 0; quad < WEIGHTS_CHUNK / 4; quad++) {
-            vec4 value[TM];
-            for (uint o = 0; o < TM; o++)
-                value[o] = weights_value(w[o], quad);
-            for (uint r = 0; r < TN; r++) {
-                vec4 in4 = x[x_row[r] + chunk * (WEIGHTS_CHUNK / 4) + quad];
-                for (uint o = 0; o < TM; o++) {
-                    sums[o][r] = fma(value[o].x, in4.x, sums[o][r]);
-                    sums[o][r] = fma(value[o].y, in4.y, sums[o][r]);
-                    sums[o][r] = fma(value[o].z, in4.z, sums[o][r]);
-                    sums[o][r] = fma(value[o].w, in4.w, sums[o][r]);
-                }
-            }
-        }
-    }
-    for (uint o = 0; o < TM; o++)
-        for (uint r = 0; r < TN; r++)
-            if (row + r < rows)
-                store_output(first + o * (BM / TM), row + r, sums[o][r]);
-}
+shared float w_slice[BK * BM];
+shared float x_slice[BK * BN];
 
 // Neighbouring invocations take neighbouring outputs and rows, so that their stores meet different
 // banks. Past the end of k both slices are zero, which adds nothing.
@@ -98,8 +58,12 @@ void load_slices(uint k_first, uint output_first, uint row_first, uint rows)
     }
 }
 
-void multiply_shared(uint rows)
+void main()
 {
+    uint rows = linear_rows();
+    if (workgroup_index() * BM >= m || gl_WorkGroupID.y * BN >= rows)
+        return;
+
     uint output_first = workgroup_index() * BM, row_first = gl_WorkGroupID.y * BN;
     uint my_output = gl_LocalInvocationID.x % (BM / TM) * TM;
     uint my_row = gl_LocalInvocationID.x / (BM / TM) * TN;
@@ -127,15 +91,4 @@ void multiply_shared(uint rows)
         for (uint o = 0; o < TM; o++)
             if (row_first + my_row + r < rows)
                 store_output(output_first + my_output + o, row_first + my_row + r, sums[o][r]);
-}
-
-void main()
-{
-    uint rows = linear_rows();
-    if (workgroup_index() * BM >= m || gl_WorkGroupID.y * BN >= rows)
-        return;
-    if (SHARED != 0)
-        multiply_shared(rows);
-    else
-        multiply_direct(rows);
 }
