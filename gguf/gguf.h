@@ -123,8 +123,8 @@ const gguf_tensor *gguf_find_tensor(const gguf_file *file, const char *name);
  * descriptor, so that a file cut short while in use is an error and not SIGBUS. */
 bool gguf_tensor_read(const gguf_file *file, const gguf_tensor *tensor, uint64_t offset, void *dst,
                       uint64_t n_bytes, gguf_error *error);
-/* The memory-mapped data of a tensor, for readers that accept SIGBUS when the file is cut short. NULL
- * when the system would not map the file; gguf_tensor_read works then, too. */
+/* The memory-mapped data of a tensor, for readers that accept SIGBUS when the file is cut short.
+ * NULL when the system would not map the file; gguf_tensor_read works then, too. */
 const uint8_t *gguf_tensor_data(const gguf_file *file, const gguf_tensor *tensor);
 
 #endif

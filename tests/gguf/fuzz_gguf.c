@@ -1,7 +1,7 @@
 /* Fuzzer of the container reader: opens the input as a GGUF file and uses everything in it.
  *
- * As built by default it replays the files that are its arguments: the corpus in CI, a crash at hand.
- * To fuzz, from the top of the source tree:
+ * As built by default it replays the files that are its arguments: the corpus in CI, a crash at
+ * hand. To fuzz, from the top of the source tree:
  *
  *   CC=clang meson setup build-fuzz -Db_sanitize=address,undefined -Db_lundef=false \
  *       -Dc_args=-fsanitize=fuzzer-no-link
