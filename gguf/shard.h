@@ -44,8 +44,7 @@ struct shard {
     struct key *keys;
     struct name_index key_names;
     gguf_tensor *tensors;
-    uint32_t
-        *tensor_names_at; /* offsets in the metadata, until tensors_bind makes them addresses */
+    uint32_t *tensor_names_at; /* offsets in the metadata; tensors_bind makes them addresses */
 };
 
 /* Opens and checks one file. On failure the shard still needs shard_close. */
