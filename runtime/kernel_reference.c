@@ -1,5 +1,5 @@
-/* CPU references of the kernels (kernel_reference.h), written from what a kernel is for, not from how
- * its shader goes about it. */
+/* CPU references of the kernels (kernel_reference.h), written from what a kernel is for, not from
+ * how its shader goes about it. */
 #include "kernel_reference.h"
 
 #include <math.h>
@@ -30,9 +30,9 @@ void reference_rmsnorm(const float *x, const float *weight, uint32_t n, double e
 
 double rmsnorm_tolerance(uint32_t n, uint32_t lanes)
 {
-    /* Squares have no signs that cancel: each addition costs u of the whole sum, and the root halves it.
-     * Then a division and an addition before the root; the root as 1 / inversesqrt (2 and 2.5 units),
-     * a division (2.5 units), two products. */
+    /* Squares have no signs that cancel: each addition costs u of the whole sum, and the root
+     * halves it. Then a division and an addition before the root; the root as 1 / inversesqrt (2
+     * and 2.5 units), a division (2.5 units), two products. */
     double sum = (double)n / lanes + lanes + 5 + 1;
 
     return (sum / 2 + (2 + 2.5 + 2.5) * 2 + 2) * U;
@@ -45,8 +45,9 @@ double reference_swiglu(double gate, double up)
 
 double swiglu_tolerance(double gate, double up)
 {
-    /* exp's error counts by its share of the divisor; an addition, a division (2.5 units), a product.
-     * Beyond 2^126 the divisor is out of the division's range: the result is next to nothing then. */
+    /* exp's error counts by its share of the divisor; an addition, a division (2.5 units), a
+     * product. Beyond 2^126 the divisor is out of the division's range: the result is next to
+     * nothing then. */
     double share = 1 / (1 + exp(gate));
 
     return fabs(reference_swiglu(gate, up)) * (share * exp_error(gate) + (1 + 2.5 * 2 + 1) * U) +
@@ -81,7 +82,8 @@ void reference_attention(const reference_head *h, double *weights, double *out, 
     for (uint32_t p = 0; p < h->n_positions; p++) {
         double score = 0, size = 0;
         for (uint32_t i = 0; i < h->head_size; i++) {
-            double term = (double)h->q[i] * (double)half_to_float(h->k[p * h->stride + i]) * h->scale;
+            double term =
+                (double)h->q[i] * (double)half_to_float(h->k[p * h->stride + i]) * h->scale;
             score += term;
             size += fabs(term);
         }
@@ -93,10 +95,10 @@ void reference_attention(const reference_head *h, double *weights, double *out, 
     for (uint32_t p = 0; p < h->n_positions; p++)
         total += weights[p] = exp(weights[p] - highest);
 
-    /* The relative error of a weight: of its score (a product and head_size additions), of exp, of each
-     * page's factor (an exp too; together they span the scores' range once, 3 units a page), and of the
-     * additions. It counts twice, above and below the line; the division has 2.5 units. Pages have at
-     * least 8 positions. */
+    /* The relative error of a weight: of its score (a product and head_size additions), of exp, of
+     * each page's factor (an exp too; together they span the scores' range once, 3 units a page),
+     * and of the additions. It counts twice, above and below the line; the division has 2.5 units.
+     * Pages have at least 8 positions. */
     double range = highest - lowest, pages = h->n_positions / 8.0 + 1;
     double weight_error = 2 * (h->head_size + 2) * U * score_size + exp_error(range) +
                           exp_error(range) + pages * 8 * U + h->n_positions * U;

@@ -1,8 +1,10 @@
-/* What the kernels must compute, in double precision on the CPU, and how far a kernel may be from it.
- * For the self-test and for tests; matrices have format_dequantize (format.h) and noise philox.h.
+/* What the kernels must compute, in double precision on the CPU, and how far a kernel may be from
+ * it. For the self-test and for tests; matrices have format_dequantize (format.h) and noise
+ * philox.h.
  *
- * A tolerance is a bound and not a guess: each counts the roundings on the way of a value, with what
- * Vulkan promises for exp, division and square root. u = 2^-24 is half a unit in the last place of 1. */
+ * A tolerance is a bound and not a guess: each counts the roundings on the way of a value, with
+ * what Vulkan promises for exp, division and square root. u = 2^-24 is half a unit in the last
+ * place of 1. */
 #ifndef OUTRIDER_KERNEL_REFERENCE_H
 #define OUTRIDER_KERNEL_REFERENCE_H
 
@@ -23,8 +25,8 @@ double rotation_tolerance(const float pair[2], const float angle[2]);
 /* Of a number stored as half: either neighbour, and subnormals may be flushed. */
 double half_tolerance(double value);
 
-/* Attention of one query (a head of one row) over n_positions. k and v: halfs of this key-value head at
- * position 0; `stride` halfs to the next position. out and tolerance: [head_size]. */
+/* Attention of one query (a head of one row) over n_positions. k and v: halfs of this key-value
+ * head at position 0; `stride` halfs to the next position. out and tolerance: [head_size]. */
 typedef struct reference_head {
     const float *q;
     const uint16_t *k, *v;
@@ -32,7 +34,8 @@ typedef struct reference_head {
     double scale;
 } reference_head;
 /* weights: room for n_positions. */
-void reference_attention(const reference_head *head, double *weights, double *out, double *tolerance);
+void reference_attention(const reference_head *head, double *weights, double *out,
+                         double *tolerance);
 
 /* The step kernels, in place, on buffers as step_state.h lays them out. */
 void reference_begin(uint32_t *lane, uint32_t *exchange, const uint32_t *request, uint32_t mode,

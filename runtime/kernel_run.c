@@ -1,5 +1,5 @@
-/* Runs single kernels (kernel_run.h): one descriptor set that is rewritten, one command buffer that is
- * recorded again for each dispatch. */
+/* Runs single kernels (kernel_run.h): one descriptor set that is rewritten, one command buffer that
+ * is recorded again for each dispatch. */
 #include "kernel_run.h"
 
 #include <string.h>
@@ -143,8 +143,8 @@ static VkResult record(const kernel_runner *r, const kernel_run *run)
     if (result != VK_SUCCESS)
         return result;
     g->vk.vkCmdBindPipeline(r->commands, VK_PIPELINE_BIND_POINT_COMPUTE, run->pipeline);
-    g->vk.vkCmdBindDescriptorSets(r->commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->pipeline_layout, 0,
-                                  1, &r->set, 0, NULL);
+    g->vk.vkCmdBindDescriptorSets(r->commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->pipeline_layout,
+                                  0, 1, &r->set, 0, NULL);
     if (run->push_bytes > 0)
         g->vk.vkCmdPushConstants(r->commands, g->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                  run->push_bytes, run->push);

@@ -1,5 +1,5 @@
-/* Runs one kernel at a time on buffers that the host sees: for the self-test and for tests of single
- * kernels. Generation never comes here; lanes record their passes once (lane.c). */
+/* Runs one kernel at a time on buffers that the host sees: for the self-test and for tests of
+ * single kernels. Generation never comes here; lanes record their passes once (lane.c). */
 #ifndef OUTRIDER_KERNEL_RUN_H
 #define OUTRIDER_KERNEL_RUN_H
 
@@ -20,7 +20,7 @@ typedef struct kernel_runner {
 typedef struct kernel_run {
     VkPipeline pipeline;
     const gpu_buffer *buffers[KERNEL_STORAGE_BUFFERS]; /* NULL: the kernel has none there */
-    const gpu_buffer *state; /* STATE_WORDS words or more; NULL: zeros */
+    const gpu_buffer *state;                           /* STATE_WORDS words or more; NULL: zeros */
     const void *push;
     uint32_t push_bytes;
     uint32_t groups[3];

@@ -16,7 +16,8 @@ void *selftest_memory(selftest *t, uint64_t n_bytes)
         return NULL;
     void *memory = t->n_memory < SELFTEST_MAX_MEMORY ? calloc(1, n_bytes) : NULL;
     if (!memory) {
-        t->result = context_fail(t->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the self-test");
+        t->result =
+            context_fail(t->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the self-test");
         return NULL;
     }
     t->memory[t->n_memory++] = memory;
@@ -137,12 +138,13 @@ void expect_near(selftest *t, uint32_t row, uint64_t i, double got, double want,
              (unsigned long long)i, got, want, tolerance);
 }
 
-void expect_words(selftest *t, const char *what, const uint32_t *got, const uint32_t *want, uint64_t n)
+void expect_words(selftest *t, const char *what, const uint32_t *got, const uint32_t *want,
+                  uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         if (got[i] != want[i]) {
-            note(t, INFINITY, "%s: word %llu is 0x%08x, not 0x%08x", what, (unsigned long long)i, got[i],
-                 want[i]);
+            note(t, INFINITY, "%s: word %llu is 0x%08x, not 0x%08x", what, (unsigned long long)i,
+                 got[i], want[i]);
             return;
         }
 }
@@ -190,8 +192,8 @@ void random_floats(selftest *t, float *out, uint64_t n, float low, float high)
 
 /* ------------------------------------------------------------------------------- all of it */
 
-otr_result selftest_run(otr_context *context, uint32_t device_index, otr_selftest_callback on_result,
-                        void *user, const selftest_fault *fault)
+otr_result selftest_run(otr_context *context, uint32_t device_index,
+                        otr_selftest_callback on_result, void *user, const selftest_fault *fault)
 {
     static void (*const groups[])(selftest *) = {selftest_weights, selftest_layer, selftest_step};
     selftest *t = calloc(1, sizeof *t);
@@ -213,9 +215,9 @@ otr_result selftest_run(otr_context *context, uint32_t device_index, otr_selftes
         selftest_release(t);
     }
     if (t->result == OTR_OK && t->n_failed > 0)
-        t->result = context_fail(context, OTR_ERROR_SELFTEST,
-                                 "device %u (%s): %u self-test checks failed", device_index,
-                                 context->devices[device_index].name, t->n_failed);
+        t->result =
+            context_fail(context, OTR_ERROR_SELFTEST, "device %u (%s): %u self-test checks failed",
+                         device_index, context->devices[device_index].name, t->n_failed);
     kernel_runner_destroy(&t->runner);
     gpu_close(&t->gpu);
     result = t->result;
@@ -223,8 +225,8 @@ otr_result selftest_run(otr_context *context, uint32_t device_index, otr_selftes
     return result;
 }
 
-otr_result otr_selftest(otr_context *context, uint32_t device_index, otr_selftest_callback on_result,
-                        void *user)
+otr_result otr_selftest(otr_context *context, uint32_t device_index,
+                        otr_selftest_callback on_result, void *user)
 {
     return selftest_run(context, device_index, on_result, user, NULL);
 }

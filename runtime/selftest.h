@@ -1,12 +1,14 @@
-/* The self-test's inside: what its checks share. selftest.c runs them and reports; selftest_weights.c,
- * selftest_layer.c and selftest_step.c hold the checks of the kernels; kernel_reference.c computes what
- * is right.
+/* The self-test's inside: what its checks share. selftest.c runs them and reports;
+ * selftest_weights.c, selftest_layer.c and selftest_step.c hold the checks of the kernels;
+ * kernel_reference.c computes what is right.
  *
- * After the first failed call (not a failed check) `result` is set and everything here does nothing, so
- * that a check needs to look at it only before it touches memory. One thread. */
+ * After the first failed call (not a failed check) `result` is set and everything here does
+ * nothing, so that a check needs to look at it only before it touches memory. One thread. */
 #ifndef OUTRIDER_SELFTEST_H
 #define OUTRIDER_SELFTEST_H
 
+#include "format.h"
+#include "kernel.h"
 #include "kernel_run.h"
 #include "tuning.h"
 
@@ -19,8 +21,8 @@ typedef struct selftest_fault {
     const char *kernel; /* name of the check */
     uint32_t binding;
     uint64_t byte;
-    uint8_t flip;       /* bits of that byte */
-    bool before;        /* the dispatch of its last run: an input; else its result */
+    uint8_t flip; /* bits of that byte */
+    bool before;  /* the dispatch of its last run: an input; else its result */
 } selftest_fault;
 
 typedef struct selftest {
@@ -46,8 +48,8 @@ typedef struct selftest {
 } selftest;
 
 /* otr_selftest with a fault. */
-otr_result selftest_run(otr_context *context, uint32_t device_index, otr_selftest_callback on_result,
-                        void *user, const selftest_fault *fault);
+otr_result selftest_run(otr_context *context, uint32_t device_index,
+                        otr_selftest_callback on_result, void *user, const selftest_fault *fault);
 
 /* ------------------------------------------------------------------------- for the checks */
 
@@ -56,7 +58,10 @@ void selftest_weights(selftest *t);
 void selftest_layer(selftest *t);
 void selftest_step(selftest *t);
 
-/* Single checks of a group over other shapes, for tests. */
+/* Single checks over other shapes, for tests. check_linear: matrix times vector in both tiers, with
+ * so many rows of a workgroup in y, and matrix times matrix, through shared memory or not. */
+void check_linear(selftest *t, enum tensor_format format, bool subnormal, uint32_t flags,
+                  uint32_t matvec_rows_per_y, bool shared);
 typedef struct head_shape {
     uint32_t n_heads, n_kv_heads, head_size, rope_size;
 } head_shape;
@@ -75,13 +80,15 @@ VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *co
                              uint32_t n_constants, bool pins_subgroup);
 void selftest_dispatch(selftest *t, const kernel_run *run);
 
-/* Begins a check, and ends and reports it. Between them SELFTEST_RUNS times: dispatch and compare. */
+/* Begins a check, and ends and reports it. Between them SELFTEST_RUNS times: dispatch and compare.
+ */
 void selftest_begin(selftest *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void selftest_end(selftest *t, const char *detail);
 
 /* Compares element i of a row; tolerance 0: equal bits are asked for. */
 void expect_near(selftest *t, uint32_t row, uint64_t i, double got, double want, double tolerance);
-void expect_words(selftest *t, const char *what, const uint32_t *got, const uint32_t *want, uint64_t n);
+void expect_words(selftest *t, const char *what, const uint32_t *got, const uint32_t *want,
+                  uint64_t n);
 
 /* What outputs are filled with before a dispatch: a NaN that no kernel writes. */
 #define SELFTEST_POISON 0x7fc0dead

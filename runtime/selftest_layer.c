@@ -1,5 +1,5 @@
-/* Self-test of a layer's kernels that read no packed weights: norm, rotary embedding and cache write,
- * attention, SwiGLU. Each check takes its shape, so that tests can run it over many. */
+/* Self-test of a layer's kernels that read no packed weights: norm, rotary embedding and cache
+ * write, attention, SwiGLU. Each check takes its shape, so that tests can run it over many. */
 #include <math.h>
 #include <string.h>
 
@@ -75,7 +75,8 @@ void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
         run.groups[1] = rows;
         selftest_dispatch(t, &run);
         for (uint32_t r = 0; r <= rows && t->result == OTR_OK; r++) {
-            expect_poison(t, out, (uint64_t)r * stride + (r < rows ? n : 0), (uint64_t)(r + 1) * stride);
+            expect_poison(t, out, (uint64_t)r * stride + (r < rows ? n : 0),
+                          (uint64_t)(r + 1) * stride);
             for (uint32_t i = 0; r < rows && i < n; i++) {
                 double right = want[(uint64_t)r * n + i];
                 expect_near(t, r, i, (double)got[r * stride + i], right,
@@ -87,7 +88,8 @@ void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
             poison(out);
             run.groups[1] = rows - 1;
             selftest_dispatch(t, &run);
-            expect_words(t, "not the result of one row more", out->mapped, first, (rows - 1) * stride);
+            expect_words(t, "not the result of one row more", out->mapped, first,
+                         (rows - 1) * stride);
         }
     }
     selftest_end(t, "");
@@ -124,7 +126,8 @@ void check_swiglu(selftest *t, uint32_t n, uint32_t rows)
         poison(out);
         selftest_dispatch(t, &run);
         for (uint32_t r = 0; r <= rows && t->result == OTR_OK; r++) {
-            expect_poison(t, out, (uint64_t)r * stride + (r < rows ? n : 0), (uint64_t)(r + 1) * stride);
+            expect_poison(t, out, (uint64_t)r * stride + (r < rows ? n : 0),
+                          (uint64_t)(r + 1) * stride);
             for (uint32_t i = 0; r < rows && i < n; i++) {
                 double gate = (double)from[2 * r * stride + i];
                 double up = (double)from[(2 * r + 1) * stride + i];
@@ -187,7 +190,8 @@ static void rope_compare(selftest *t, const rope_check *c, uint32_t base, uint32
             for (uint32_t j = 0; j < 2; j++)
                 expect_near(t, r, i + j, (double)got[r * c->stride + i + j], want[j], tolerance);
         }
-        expect_words(t, "K and V of the row", (const uint32_t *)c->qkv->mapped + r * c->stride + c->q,
+        expect_words(t, "K and V of the row",
+                     (const uint32_t *)c->qkv->mapped + r * c->stride + c->q,
                      (const uint32_t *)c->input + r * c->stride + c->q, 2 * c->kv);
         rope_compare_cache(t, c, r, base + r, true);
         rope_compare_cache(t, c, r, base + r, false);
@@ -259,8 +263,8 @@ void check_rope(selftest *t, const head_shape *shape, uint32_t base, uint32_t ro
         state[S_ROWS] = run.groups[1] = 1;
         selftest_dispatch(t, &run);
         uint32_t at = (base + rows - 1) * c.kv / 2;
-        expect_words(t, "K of the last row alone", (const uint32_t *)c.k_cache->mapped + at, all_k + at,
-                     c.kv / 2);
+        expect_words(t, "K of the last row alone", (const uint32_t *)c.k_cache->mapped + at,
+                     all_k + at, c.kv / 2);
     }
     selftest_end(t, "");
     selftest_release(t);
@@ -363,19 +367,20 @@ void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32
     random_cache(t, c.v_cache, (uint64_t)(base + rows) * c.kv);
     memcpy(c.qkv->mapped, q, (uint64_t)rows * c.q_stride * 4);
     attention_expected(t, &c, base, rows, (double)push.scale);
-    selftest_begin(t, "attention head=%u heads=%u/%u base=%u rows=%u", shape->head_size, shape->n_heads,
-                   shape->n_kv_heads, base, rows);
+    selftest_begin(t, "attention head=%u heads=%u/%u base=%u rows=%u", shape->head_size,
+                   shape->n_heads, shape->n_kv_heads, base, rows);
     for (t->run = 0; t->run < SELFTEST_RUNS && t->result == OTR_OK; t->run++) {
         attend(t, &c, q, base, 0, rows);
         for (uint32_t r = 0; r <= rows && t->result == OTR_OK; r++) {
             expect_poison(t, c.out, (uint64_t)r * c.out_stride + (r < rows ? c.q : 0),
                           (uint64_t)(r + 1) * c.out_stride);
             for (uint32_t i = 0; r < rows && i < c.q; i++)
-                expect_near(t, r, i, (double)got[r * c.out_stride + i], c.want[(uint64_t)r * c.q + i],
-                            c.tolerance[(uint64_t)r * c.q + i]);
+                expect_near(t, r, i, (double)got[r * c.out_stride + i],
+                            c.want[(uint64_t)r * c.q + i], c.tolerance[(uint64_t)r * c.q + i]);
         }
         memcpy(all, c.out->mapped, (uint64_t)rows * c.out_stride * 4);
-        /* The same bits in passes that begin elsewhere: the last row alone, and all but the first. */
+        /* The same bits in passes that begin elsewhere: the last row alone, and all but the first.
+         */
         const uint32_t cuts[] = {rows - 1, 1};
         for (uint32_t i = 0; i < 2 && rows > 1 && t->result == OTR_OK; i++) {
             attend(t, &c, q, base, cuts[i], rows - cuts[i]);
@@ -387,7 +392,8 @@ void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32
     selftest_release(t);
 }
 
-/* --------------------------------------------------------------------------------- the self-test */
+/* --------------------------------------------------------------------------------- the self-test
+ */
 
 void selftest_layer(selftest *t)
 {

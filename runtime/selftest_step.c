@@ -1,5 +1,5 @@
-/* Self-test of the kernels that carry a block from step to step: begin, propose, accept (whole numbers,
- * equal to the last bit) and the choice of tokens. */
+/* Self-test of the kernels that carry a block from step to step: begin, propose, accept (whole
+ * numbers, equal to the last bit) and the choice of tokens. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@
 #define REQUEST_WORDS (Q_TOKENS + REQUEST_ROWS)
 #define SCENARIOS 12 /* in each run */
 
-/* ------------------------------------------------------------------------ begin, propose, accept */
+/* ------------------------------------------------------------------------ begin, propose, accept
+ */
 
 /* Buffers as the device has them, and what they must hold after the kernel. */
 typedef struct step_check {
@@ -278,7 +279,8 @@ static void check_sample(selftest *t, const sample_check *c, gpu_buffer *lane, g
     selftest_end(t, "");
 }
 
-/* --------------------------------------------------------------------------------- the self-test */
+/* --------------------------------------------------------------------------------- the self-test
+ */
 
 static const char *const begin_modes[N_BEGIN_MODES] = {
     [BEGIN_REQUEST] = "request", [BEGIN_OUTPUT] = "output",     [BEGIN_DRAFT] = "draft",

@@ -1,5 +1,5 @@
-/* Self-test of the kernels that read weights: matrix times vector and the embedding gather, in every
- * format that repack.c has, against the reference dequantiser. */
+/* Self-test of the kernels that read weights: matrix times vector and the embedding gather, in
+ * every format that repack.c has, against the reference dequantiser. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,13 +10,10 @@
 
 /* No multiple of a workgroup's outputs; more chunks in a row than any workgroup has lanes. */
 #define N_OUTPUTS 37
-#define N_WEIGHTS 2304      /* of a row */
-#define N_WEIGHTS_ODD 1290  /* of formats without blocks */
+#define N_WEIGHTS 2304     /* of a row */
+#define N_WEIGHTS_ODD 1290 /* of formats without blocks */
 #define MAX_FORMAT_ID 64
-#define BLOCK 32            /* weights that share scale and minimum, at least 16 of them */
-
-static const uint32_t row_counts[] = {17, 1, 2, 3, 5, 8};
-#define N_ROW_COUNTS (sizeof row_counts / sizeof row_counts[0])
+#define BLOCK 32 /* weights that share scale and minimum, at least 16 of them */
 
 /* A matrix in a format: packed for the kernels, and its values. */
 typedef struct matrix {
@@ -103,8 +100,9 @@ static void matrix_fill(selftest *t, matrix *w, enum tensor_format format, bool 
     repack_rows(w->info, stored, w->m, w->k, w->packed->mapped);
     for (uint64_t i = 0; i < n; i++)
         w->magnitudes[i] = fabs(w->values[i]);
-    /* Where there are minima, scale * q and the minimum may be larger than their sum: random numbers of
-     * 4 bits spread over most of their range, so that each is within 4 times the largest weight. */
+    /* Where there are minima, scale * q and the minimum may be larger than their sum: random
+     * numbers of 4 bits spread over most of their range, so that each is within 4 times the largest
+     * weight. */
     for (uint64_t i = 0; w->has_minima && i < n; i += BLOCK) {
         double largest = 0;
         for (uint64_t j = i; j < i + BLOCK; j++)
@@ -114,35 +112,45 @@ static void matrix_fill(selftest *t, matrix *w, enum tensor_format format, bool 
     }
 }
 
-/* ------------------------------------------------------------------------------------- matvec */
+/* --------------------------------------------------------------------------- matvec and matmul */
 
-enum { ACCUMULATE = 1, BIAS = 2, OUT_ROWS = 4 }; /* flags of shaders/matvec.comp */
+enum { ACCUMULATE = 1, BIAS = 2, OUT_ROWS = 4 }; /* flags of shaders/linear.glsl */
 #define Y_OFFSET 5
 #define Y_STRIDE (N_OUTPUTS + Y_OFFSET + 6)
 #define OLD_Y 0.75f
 
-typedef struct matvec_check {
+/* A kernel that multiplies, with its sizes. */
+typedef struct linear_kernel {
+    char shader[64], name[64], detail[16];
+    uint32_t constants[KERNEL_MAX_CONSTANTS], n_constants;
+    bool pins_subgroup;
+    uint32_t group_outputs, group_rows; /* of a workgroup */
+    double roundings;                   /* that a term of the sum goes through at most */
+    const uint32_t *row_counts;         /* the most rows first */
+    size_t n_row_counts;
+} linear_kernel;
+
+typedef struct linear_check {
     const matrix *w;
-    uint32_t tier, lanes, flags;
+    const linear_kernel *kernel;
+    uint32_t flags, max_rows;
     VkPipeline pipeline;
     gpu_buffer *x, *y, *bias, *state;
-    uint32_t *all_rows; /* results of the pass with the most rows */
-} matvec_check;
+    double *sums, *magnitudes; /* [max_rows][m] */
+    uint32_t *all_rows;        /* results of the pass with the most rows */
+} linear_check;
 
-static void matvec_compare(selftest *t, const matvec_check *c, uint32_t rows)
+/* The right results, and the sum of the sizes of all that is added up. */
+static void linear_expected(const linear_check *c)
 {
     const matrix *w = c->w;
-    const float *x = c->x->mapped, *y = c->y->mapped, *bias = c->bias->mapped;
-    /* A term goes through the additions of its chunk, of its lane, and of the lanes (fewer on tier 1,
-     * where they are added as a tree), and a few for scale, bias and residual; each rounds by at most
-     * 2^-24 of what is added up. */
-    double roundings = w->info->chunk + (double)w->n_chunks / c->lanes + c->lanes + 6;
+    const float *x = c->x->mapped, *bias = c->bias->mapped;
 
-    for (uint32_t r = 0; r < rows; r++)
+    for (uint32_t r = 0; r < c->max_rows; r++)
         for (uint32_t o = 0; o < w->m; o++) {
             double sum = 0, magnitude = 0;
             for (uint32_t i = 0; i < w->k; i++) {
-                double value = x[r * w->padded_k + i];
+                double value = (double)x[r * w->padded_k + i];
                 sum += w->values[o * w->k + i] * value;
                 magnitude += w->magnitudes[o * w->k + i] * fabs(value);
             }
@@ -154,77 +162,146 @@ static void matvec_compare(selftest *t, const matvec_check *c, uint32_t rows)
                 sum += (double)OLD_Y;
                 magnitude += (double)OLD_Y;
             }
-            expect_near(t, r, o, (double)y[r * Y_STRIDE + Y_OFFSET + o], sum,
-                        magnitude * roundings * 0x1p-24);
+            c->sums[r * w->m + o] = sum;
+            c->magnitudes[r * w->m + o] = magnitude;
         }
 }
 
-static void matvec_rows(selftest *t, const matvec_check *c, uint32_t rows)
+/* Poison, and in place of the outputs what a residual is added to. */
+static void linear_prepare(const linear_check *c, uint32_t rows)
+{
+    float *y = c->y->mapped;
+
+    poison(c->y);
+    for (uint32_t r = 0; c->flags & ACCUMULATE && r < rows; r++)
+        for (uint32_t o = 0; o < c->w->m; o++)
+            y[r * Y_STRIDE + Y_OFFSET + o] = OLD_Y;
+}
+
+static void linear_compare(selftest *t, const linear_check *c, uint32_t rows)
 {
     const matrix *w = c->w;
-    uint32_t push[] = {w->m,        w->n_chunks,  w->planes[1], w->planes[2], w->planes[3],
-                       w->padded_k, Y_STRIDE,     Y_OFFSET,     c->flags};
+    const float *y = c->y->mapped;
+
+    for (uint32_t r = 0; r <= c->max_rows; r++) {
+        uint32_t at = r * Y_STRIDE;
+        expect_poison(t, c->y, at, at + (r < rows ? Y_OFFSET : Y_STRIDE));
+        expect_poison(t, c->y, at + Y_OFFSET + w->m, at + Y_STRIDE);
+    }
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t o = 0; o < w->m; o++)
+            expect_near(t, r, o, (double)y[r * Y_STRIDE + Y_OFFSET + o], c->sums[r * w->m + o],
+                        c->magnitudes[r * w->m + o] * c->kernel->roundings * 0x1p-24);
+    /* Equal bits in all runs, and whatever the number of rows. */
+    if (rows == c->max_rows && t->run == 0)
+        memcpy(c->all_rows, y, rows * Y_STRIDE * 4);
+    expect_words(t, "not the result of more rows", c->y->mapped, c->all_rows, rows * Y_STRIDE);
+}
+
+static void linear_rows(selftest *t, const linear_check *c, uint32_t rows)
+{
+    const matrix *w = c->w;
+    const linear_kernel *kernel = c->kernel;
+    uint32_t *state = c->state->mapped;
+    uint32_t push[] = {w->m,        w->n_chunks, w->planes[1], w->planes[2], w->planes[3],
+                       w->padded_k, Y_STRIDE,    Y_OFFSET,     c->flags};
     const kernel_run run = {
         .pipeline = c->pipeline,
         .buffers = {w->packed, c->x, c->y, c->bias},
         .state = c->state,
         .push = push,
         .push_bytes = sizeof push,
-        .groups = {(w->m + t->tuning->matvec_outputs - 1) / t->tuning->matvec_outputs, 1, 1},
+        .groups = {(w->m + kernel->group_outputs - 1) / kernel->group_outputs,
+                   (rows + kernel->group_rows - 1) / kernel->group_rows, 1},
     };
-    uint32_t *state = c->state->mapped, *words = c->y->mapped;
-    float *y = c->y->mapped;
 
-    state[S_ROWS] = c->flags & OUT_ROWS ? MAX_ROWS : rows;
+    state[S_ROWS] = c->flags & OUT_ROWS ? c->max_rows : rows;
     state[S_OUT_ROWS] = c->flags & OUT_ROWS ? rows : 0;
     for (t->run = 0; t->run < SELFTEST_RUNS && t->result == OTR_OK; t->run++) {
-        poison(c->y);
-        for (uint32_t i = 0; c->flags & ACCUMULATE && i < rows * Y_STRIDE; i++)
-            if (i % Y_STRIDE >= Y_OFFSET && i % Y_STRIDE < Y_OFFSET + w->m)
-                y[i] = OLD_Y;
+        linear_prepare(c, rows);
         selftest_dispatch(t, &run);
-        if (t->result != OTR_OK)
-            return;
-        for (uint32_t r = 0; r <= MAX_ROWS; r++) {
-            uint32_t at = r * Y_STRIDE;
-            expect_poison(t, c->y, at, at + (r < rows ? Y_OFFSET : Y_STRIDE));
-            expect_poison(t, c->y, at + Y_OFFSET + w->m, at + Y_STRIDE);
-        }
-        if (rows == MAX_ROWS && t->run == 0)
-            memcpy(c->all_rows, words, MAX_ROWS * Y_STRIDE * 4);
-        /* Equal bits in all runs, and whatever the number of rows: then one comparison is enough. */
-        expect_words(t, "not the result of 17 rows", words, c->all_rows, rows * Y_STRIDE);
+        if (t->result == OTR_OK)
+            linear_compare(t, c, rows);
     }
-    t->run = SELFTEST_RUNS - 1;
-    matvec_compare(t, c, rows);
 }
 
-static void matvec(selftest *t, const matrix *w, uint32_t tier, uint32_t flags, const char *variant)
+static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, uint32_t flags,
+                   const char *variant)
 {
-    uint32_t lanes = tier >= 1 ? t->gpu->subgroup_size : t->tuning->matvec_lanes;
-    uint32_t subgroups = tier >= 1 ? t->tuning->matvec_subgroups : 1;
-    uint32_t constants[] = {lanes * subgroups, lanes, t->tuning->matvec_outputs, 32};
-    matvec_check c = {.w = w, .tier = tier, .lanes = lanes, .flags = flags};
-    char shader[64], detail[16];
+    linear_check c = {.w = w, .kernel = kernel, .flags = flags, .max_rows = kernel->row_counts[0]};
+    uint64_t n = (uint64_t)c.max_rows * w->m;
 
-    snprintf(shader, sizeof shader, "matvec_%s_t%u", w->info->shader, tier);
-    snprintf(detail, sizeof detail, "tier %u", tier);
-    c.pipeline = selftest_pipeline(t, shader, constants, 4, tier >= 1);
-    c.x = selftest_buffer(t, (uint64_t)MAX_ROWS * w->padded_k * 4);
-    c.y = selftest_buffer(t, (MAX_ROWS + 1) * Y_STRIDE * 4);
+    c.pipeline = selftest_pipeline(t, kernel->shader, kernel->constants, kernel->n_constants,
+                                   kernel->pins_subgroup);
+    c.x = selftest_buffer(t, (uint64_t)c.max_rows * w->padded_k * 4);
+    c.y = selftest_buffer(t, (c.max_rows + 1) * Y_STRIDE * 4);
     c.bias = selftest_buffer(t, N_OUTPUTS * 4);
     c.state = selftest_buffer(t, STATE_WORDS * 4);
-    c.all_rows = selftest_memory(t, MAX_ROWS * Y_STRIDE * 4);
+    c.sums = selftest_memory(t, n * sizeof *c.sums);
+    c.magnitudes = selftest_memory(t, n * sizeof *c.magnitudes);
+    c.all_rows = selftest_memory(t, c.max_rows * Y_STRIDE * 4);
     if (t->result != OTR_OK)
         return;
     /* The padding of x meets weights of zero: any finite number must do. */
-    random_floats(t, c.x->mapped, (uint64_t)MAX_ROWS * w->padded_k, -3, 3);
+    random_floats(t, c.x->mapped, (uint64_t)c.max_rows * w->padded_k, -3, 3);
     random_floats(t, c.bias->mapped, N_OUTPUTS, -3, 3);
-    for (size_t i = 0; i < N_ROW_COUNTS && t->result == OTR_OK; i++) {
-        selftest_begin(t, "matvec %s%s tier=%u rows=%u", w->info->shader, variant, tier, row_counts[i]);
-        matvec_rows(t, &c, row_counts[i]);
-        selftest_end(t, detail);
+    linear_expected(&c);
+    for (size_t i = 0; i < kernel->n_row_counts && t->result == OTR_OK; i++) {
+        selftest_begin(t, "%s%s rows=%u", kernel->name, variant, kernel->row_counts[i]);
+        linear_rows(t, &c, kernel->row_counts[i]);
+        selftest_end(t, kernel->detail);
     }
+}
+
+static const uint32_t matvec_rows[] = {17, 1, 2, 3, 5, 8};
+static const uint32_t matmul_rows[] = {41, 1, 8, 17};
+
+/* rows_per_y: 32 in decoding, fewer where prefill goes through this kernel. */
+static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t tier,
+                                   uint32_t rows_per_y)
+{
+    const tuning *tuned = t->tuning;
+    uint32_t lanes = tier >= 1 ? t->gpu->subgroup_size : tuned->matvec_lanes;
+    uint32_t subgroups = tier >= 1 ? tuned->matvec_subgroups : 1;
+    linear_kernel kernel = {
+        .constants = {lanes * subgroups, lanes, tuned->matvec_outputs, rows_per_y},
+        .n_constants = 4,
+        .pins_subgroup = tier >= 1,
+        .group_outputs = subgroups * tuned->matvec_outputs,
+        .group_rows = rows_per_y,
+        /* The additions of its chunk, of its lane, and of the lanes (fewer on tier 1, where they
+         * are added as a tree), and a few for scale, bias and residual. */
+        .roundings = w->info->chunk + (double)w->n_chunks / lanes + lanes + 6,
+        .row_counts = matvec_rows,
+        .n_row_counts = sizeof matvec_rows / sizeof matvec_rows[0],
+    };
+
+    snprintf(kernel.shader, sizeof kernel.shader, "matvec_%s_t%u", w->info->shader, tier);
+    snprintf(kernel.name, sizeof kernel.name, "matvec %s tier=%u", w->info->shader, tier);
+    snprintf(kernel.detail, sizeof kernel.detail, "tier %u", tier);
+    return kernel;
+}
+
+static linear_kernel matmul_kernel(const matrix *w, bool shared)
+{
+    /* Outputs and rows of a workgroup, k of a slice, outputs and rows of an invocation, shared. */
+    static const uint32_t sizes[2][6] = {{64, 8, 32, 8, 8, 0}, {64, 32, 32, 4, 8, 1}};
+    const uint32_t *size = sizes[shared];
+    linear_kernel kernel = {
+        .constants = {size[0] / size[3] * (size[1] / size[4])},
+        .n_constants = 7,
+        .group_outputs = size[0],
+        .group_rows = size[1],
+        .roundings = w->padded_k + 6.0, /* one chain */
+        .row_counts = matmul_rows,
+        .n_row_counts = sizeof matmul_rows / sizeof matmul_rows[0],
+    };
+
+    memcpy(kernel.constants + 1, size, sizeof sizes[0]);
+    snprintf(kernel.shader, sizeof kernel.shader, "matmul_%s", w->info->shader);
+    snprintf(kernel.name, sizeof kernel.name, "matmul %s%s", w->info->shader,
+             shared ? " shared" : "");
+    return kernel;
 }
 
 /* -------------------------------------------------------------------------------------- embed */
@@ -239,7 +316,7 @@ static void embed(selftest *t, const matrix *w)
     struct {
         uint32_t first_token, n_tokens, n_chunks, planes[3], out_stride;
         float scale;
-    } push = {first_token, w->m, w->n_chunks, {w->planes[1], w->planes[2], w->planes[3]},
+    } push = {first_token,     w->m,       w->n_chunks, {w->planes[1], w->planes[2], w->planes[3]},
               w->padded_k + 4, EMBED_SCALE};
     char shader[64];
 
@@ -282,8 +359,8 @@ static void embed(selftest *t, const matrix *w)
             expect_poison(t, out, written ? at + w->padded_k : at, at + push.out_stride);
             for (uint32_t i = 0; written && i < w->k; i++) {
                 double want = w->values[token * w->k + i] * (double)EMBED_SCALE;
-                /* Scale times number is exact in all formats. With a minimum there is one rounding, or
-                 * two where the device has no fused multiply-add. */
+                /* Scale times number is exact in all formats. With a minimum there is one rounding,
+                 * or two where the device has no fused multiply-add. */
                 double size = w->magnitudes[token * w->k + i];
                 expect_near(t, r, i, (double)got[at + i], want, w->has_minima ? size * 0x1p-23 : 0);
             }
@@ -292,24 +369,40 @@ static void embed(selftest *t, const matrix *w)
     selftest_end(t, "");
 }
 
+/* ---------------------------------------------------------------------------- the self-test */
+
+void check_linear(selftest *t, enum tensor_format format, bool subnormal, uint32_t flags,
+                  uint32_t matvec_rows_per_y, bool shared)
+{
+    const char *variant = subnormal ? " subnormal" : flags ? " with bias" : "";
+    linear_kernel kernel;
+    matrix w;
+
+    matrix_fill(t, &w, format, subnormal);
+    for (int32_t tier = 0; tier <= t->gpu->tier && t->result == OTR_OK; tier++) {
+        kernel = matvec_kernel(t, &w, (uint32_t)tier, matvec_rows_per_y);
+        linear(t, &w, &kernel, flags, variant);
+    }
+    kernel = matmul_kernel(&w, shared);
+    if (t->result == OTR_OK)
+        linear(t, &w, &kernel, flags, variant);
+    if (t->result == OTR_OK && !subnormal && !flags)
+        embed(t, &w);
+    selftest_release(t);
+}
+
 void selftest_weights(selftest *t)
 {
     for (uint32_t id = 0; id < MAX_FORMAT_ID && t->result == OTR_OK; id++) {
         const repack_info *info = repack_find((enum tensor_format)id);
         bool has_halfs = false;
-        matrix w;
 
         if (!info)
             continue;
         for (size_t l = 0; l < N_LAYOUTS; l++)
             has_halfs = has_halfs || layouts[l].format == info->format;
-        for (int subnormal = 0; subnormal <= has_halfs && t->result == OTR_OK; subnormal++) {
-            matrix_fill(t, &w, info->format, subnormal);
-            for (int32_t tier = 0; tier <= t->gpu->tier && t->result == OTR_OK; tier++)
-                matvec(t, &w, (uint32_t)tier, 0, subnormal ? " subnormal" : "");
-            if (!subnormal && t->result == OTR_OK)
-                embed(t, &w);
-            selftest_release(t);
-        }
+        check_linear(t, info->format, false, 0, 32, !t->gpu->is_cpu);
+        check_linear(t, info->format, has_halfs, has_halfs ? 0 : ACCUMULATE | BIAS | OUT_ROWS, 32,
+                     !t->gpu->is_cpu);
     }
 }
