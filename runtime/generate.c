@@ -7,7 +7,7 @@
 #include "text_out.h"
 #include "verify.h"
 
-/* A draft that lacks more positions than this catches up by a prefill pass before its chain. */
+/* A draft that lacks so many positions catches up by a prefill pass before its chain. */
 #define MAX_CATCH_UP_ROWS 4
 /* Plain probes come at every such block, and only in generations long enough to bear them. */
 #define PLAIN_PROBE_STRIDE 3
@@ -176,6 +176,14 @@ static uint32_t choose_draft(const generation *g, uint32_t root, uint64_t n_bloc
     return k;
 }
 
+/* Tokens given out in this generation are in the draft lane's history (accept.comp), so its next step can
+ * take a few rows; a prompt, or a longer gap, goes through prefill passes. */
+static bool draft_is_far_behind(const generation *g, uint32_t root)
+{
+    uint32_t length = g->s->draft->length;
+    return length < g->log.stats->prompt_tokens || root - length >= MAX_CATCH_UP_ROWS;
+}
+
 static otr_result run_blocks(generation *g)
 {
     otr_session *s = g->s;
@@ -193,7 +201,7 @@ static otr_result run_blocks(generation *g)
             finish(g, OTR_FINISH_CANCELLED);
             break;
         }
-        if (k && root - s->draft->length >= MAX_CATCH_UP_ROWS)
+        if (k && draft_is_far_behind(g, root))
             result = session_prefill(s, s->draft, root, NULL, NULL);
         if (result == OTR_OK)
             result = verify_block(s, k, &block);

@@ -53,7 +53,8 @@ void kernel_pool_free(gpu *g)
     while (g->kernels) {
         struct pooled_kernel *entry = g->kernels;
         g->kernels = entry->next;
-        g->vk.vkDestroyPipeline(g->device, entry->pipeline, NULL);
+        if (!atomic_load(&g->hung))
+            g->vk.vkDestroyPipeline(g->device, entry->pipeline, NULL);
         free(entry);
     }
 }

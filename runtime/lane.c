@@ -446,9 +446,10 @@ void lane_destroy(lane **handle)
     gpu_buffer *buffers[] = {&l->words,    &l->request, &l->k_cache, &l->v_cache, &l->angles,
                              &l->x,        &l->normed,  &l->qkv,     &l->attended, &l->gate_up,
                              &l->gated,    &l->logits,  &l->logits_host};
-    if (l->pool)
+    bool in_use = atomic_load(&g->hung); /* by work that never ended: leave it alone */
+    if (l->pool && !in_use)
         g->vk.vkDestroyCommandPool(g->device, l->pool, NULL);
-    if (l->descriptors)
+    if (l->descriptors && !in_use)
         g->vk.vkDestroyDescriptorPool(g->device, l->descriptors, NULL);
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         gpu_buffer_destroy(g, buffers[i]);

@@ -92,7 +92,8 @@ static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, u
     for (uint32_t i = 0; i < w->n_parts; i++) {
         const weight_part *p = &w->parts[i];
         uint32_t groups_x = groups(p->n_rows, subgroups * t->matvec_outputs);
-        binding bindings[4] = {{p->buffer, p->offset, p->n_bytes}, whole(x), whole(y)};
+        /* A binding that the shader names must be valid even when flags leave it unread. */
+        binding bindings[4] = {{p->buffer, p->offset, p->n_bytes}, whole(x), whole(y), whole(x)};
         operation op = {.n_push = 9, .waits = waits};
         otr_result result;
 
@@ -119,7 +120,7 @@ static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, u
             bindings[3].offset += 4ull * p->first_row;
             bindings[3].range = 4ull * p->n_rows;
         }
-        result = lane_bind(b->l, bindings, flags & MATVEC_BIAS ? 4 : 3, &op.set);
+        result = lane_bind(b->l, bindings, 4, &op.set);
         if (result != OTR_OK)
             return result;
         uint32_t push[9] = {p->n_rows,         w->n_chunks,       p->plane_words[1],

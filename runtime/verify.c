@@ -125,6 +125,8 @@ otr_result verify_create(otr_session *s)
 void verify_destroy(otr_session *s)
 {
     struct VolkDeviceTable *vk = &s->gpu->vk;
+    if (atomic_load(&s->gpu->hung))
+        return; /* in use by work that never ended */
     if (s->stamps)
         vk->vkDestroyQueryPool(s->gpu->device, s->stamps, NULL);
     if (s->fence)
