@@ -377,22 +377,27 @@ START_TEST(test_cache_not_writable)
 }
 END_TEST
 
+/* Under the validation layers the program does the same, and they have nothing to say. */
+START_TEST(test_validation)
+{
+    struct program_result r =
+        RUN_MODELS("--json", "--validate", "-p", PROMPT, "-n", "6", "--ignore-eos", "-s", "2");
+
+    ck_assert_ptr_null(strstr(r.err, "validation: "));
+    json_decref(parse(r, 0));
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
-        test_json,
-        test_same_text,
-        test_text_form,
-        test_lengths,
-        test_stop,
-        test_prompt_sources,
-        test_random_seed,
-        test_interrupt,
-        test_interrupt_json,
-        test_output_goes_away,
-        test_refused,
-        test_cache_not_writable,
-        NULL,
+        test_json,           test_same_text,
+        test_text_form,      test_lengths,
+        test_stop,           test_prompt_sources,
+        test_random_seed,    test_interrupt,
+        test_interrupt_json, test_output_goes_away,
+        test_refused,        test_cache_not_writable,
+        test_validation,     NULL,
     };
 
     target = getenv("TEST_TARGET");
