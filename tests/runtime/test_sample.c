@@ -300,6 +300,29 @@ START_TEST(cuts_among_equals_take_the_lowest_ids)
 }
 END_TEST
 
+/* As many candidates as the kernel's list in shared memory holds, one more and one less: the
+ * probability shows when one gets lost. */
+START_TEST(candidates_fill_the_list)
+{
+    static sampler s;
+    enum { N = 2000, CAPACITY = 512 };
+    sampler_open(&s, N);
+    VkPipeline pipeline = sampler_pipeline(&s, 128);
+    tally t = {0};
+    for (uint32_t n_high = CAPACITY - 1; n_high <= CAPACITY + 1; n_high++) {
+        sample_settings settings = plain;
+        settings.seed = n_high;
+        settings.top_k = n_high;
+        for (uint32_t r = 0; r < MAX_ROWS; r++)
+            for (uint32_t v = 0; v < N; v++)
+                sampler_row(&s, r, N)[v] = v < n_high ? 1 : 0;
+        check_rows(&s, pipeline, N, N, 0, MAX_ROWS, &settings, &t);
+    }
+    check_tally(&t);
+    sampler_close(&s);
+}
+END_TEST
+
 /* NaN and -inf are never chosen; with nothing else, token 0 with probability 0. +inf is the
  * highest. */
 START_TEST(numbers_that_are_none)
@@ -400,6 +423,7 @@ int main(void)
     tcase_add_test(tc, rows_do_not_depend_on_their_company);
     tcase_add_test(tc, workgroup_size_does_not_matter);
     tcase_add_test(tc, cuts_among_equals_take_the_lowest_ids);
+    tcase_add_test(tc, candidates_fill_the_list);
     tcase_add_test(tc, numbers_that_are_none);
     tcase_add_test(tc, penalties_act_once_within_the_window);
     suite_add_tcase(suite, tc);
