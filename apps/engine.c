@@ -82,14 +82,18 @@ int engine_open(engine *e, const engine_params *params)
     return code;
 }
 
-void engine_close(engine *e)
+int engine_close(engine *e, int code)
 {
     otr_model_destroy(&e->draft);
     otr_model_destroy(&e->target);
     otr_context_destroy(&e->context);
     free(e->target_path);
     free(e->draft_path);
+    /* An error of the clean-up itself: the disk was full for the pipeline cache. */
+    if (log_sink_flush(&e->log) && code == EXIT_CODE_OK)
+        code = EXIT_CODE_FAILED;
     log_sink_free(&e->log);
+    return code;
 }
 
 int engine_check_validation(const engine *e, int code)

@@ -167,7 +167,7 @@ int command_eval(int argc, char **argv)
     else if (!code)
         code = eval_perplexity(&e, &settings, ids, n_ids);
     code = engine_check_validation(&e, code);
-    engine_close(&e);
+    code = engine_close(&e, code);
 done:
     text_free(&input);
     free(ids);

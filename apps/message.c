@@ -109,14 +109,18 @@ otr_context_params log_sink_context_params(log_sink *sink, bool validation)
     return params;
 }
 
-void log_sink_flush(log_sink *sink)
+bool log_sink_flush(log_sink *sink)
 {
+    bool had_error;
+
     pthread_mutex_lock(&sink->lock);
+    had_error = sink->held != NULL;
     if (sink->held)
         print_line("", sink->held);
     free(sink->held);
     sink->held = NULL;
     pthread_mutex_unlock(&sink->lock);
+    return had_error;
 }
 
 void log_sink_free(log_sink *sink)

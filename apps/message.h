@@ -40,8 +40,8 @@ void log_sink_init(log_sink *sink, bool quiet);
 /* Parameters of a context that logs to the sink. With OUTRIDER_DEBUG set information is logged too.
  */
 otr_context_params log_sink_context_params(log_sink *sink, bool validation);
-/* Prints an error still held back. */
-void log_sink_flush(log_sink *sink);
+/* Prints an error still held back; true when there was one. */
+bool log_sink_flush(log_sink *sink);
 void log_sink_free(log_sink *sink);
 /* An otr_log_callback; user is the log_sink. */
 void log_sink_write(otr_log_level level, const char *message, void *user);

@@ -400,7 +400,7 @@ int command_run(int argc, char **argv)
     if (!code)
         code = generate(&e, &settings, &prompt, stops);
     code = engine_check_validation(&e, code);
-    engine_close(&e);
+    code = engine_close(&e, code);
 done:
     free_stops(&settings, stops);
     free(settings.stop.items);

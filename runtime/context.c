@@ -264,7 +264,7 @@ static otr_result create_instance(otr_context *context)
     result = create(&info, NULL, &context->instance);
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
         context->instance = NULL;
-        context_log(context, OTR_LOG_WARNING, "no Vulkan driver is installed");
+        context_log(context, OTR_LOG_INFO, "no Vulkan driver is installed");
         return OTR_OK;
     }
     if (result != VK_SUCCESS) {

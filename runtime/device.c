@@ -330,7 +330,7 @@ otr_result devices_enumerate(otr_context *context)
     vk_result = context->vk.vkEnumeratePhysicalDevices(context->instance, &n, NULL);
     /* A driver without its hardware may say so only here. */
     if (vk_result == VK_ERROR_INITIALIZATION_FAILED || (vk_result == VK_SUCCESS && n == 0)) {
-        context_log(context, OTR_LOG_WARNING, "the installed Vulkan drivers offer no device");
+        context_log(context, OTR_LOG_INFO, "the installed Vulkan drivers offer no device");
         return OTR_OK;
     }
     if (vk_result != VK_SUCCESS)

@@ -258,6 +258,11 @@ end:
     return ok;
 }
 
+static bool is_full_disk(int error)
+{
+    return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
 void pipeline_cache_store(gpu *g)
 {
     struct cache_header header = {
@@ -289,11 +294,11 @@ void pipeline_cache_store(gpu *g)
     if (replace_file(path, &header, data))
         g->cache_checksum = header.checksum;
     else
-        context_log(
-            g->context, OTR_LOG_WARNING,
-            "the pipeline cache can't be written (%s: %s); pipelines will be compiled again "
-            "next time. OUTRIDER_CACHE_DIR names another folder",
-            path, strerror(errno));
+        /* A folder that can't be written may be meant so; a full disk never is. */
+        context_log(g->context, is_full_disk(errno) ? OTR_LOG_ERROR : OTR_LOG_WARNING,
+                    "the pipeline cache can't be written (%s: %s); pipelines will be compiled again "
+                    "next time. %sOUTRIDER_CACHE_DIR names another folder",
+                    path, strerror(errno), is_full_disk(errno) ? "Free some space; " : "");
 end:
     free(data);
     free(path);

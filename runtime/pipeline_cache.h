@@ -7,7 +7,8 @@
 
 /* Creates g->pipeline_cache from the file, or empty. */
 otr_result pipeline_cache_load(gpu *g);
-/* Writes it through a temporary file and rename, when g->cache_is_dirty. */
+/* Writes it through a temporary file and rename, when g->cache_is_dirty. A failure is logged: as an error
+ * when the disk is full, else as a warning. */
 void pipeline_cache_store(gpu *g);
 
 #endif

@@ -24,84 +24,6 @@ otr_evaluate_params otr_evaluate_params_default(void)
     return (otr_evaluate_params){.size = sizeof(otr_evaluate_params)};
 }
 
-static otr_result check_pair(otr_model *target, otr_model *draft)
-{
-    gguf_error error = {0};
-    if (!draft)
-        return OTR_OK;
-    if (draft->context != target->context)
-        return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
-                            "target and draft belong to different contexts");
-    if (draft->gpu != target->gpu)
-        return context_fail(target->context, OTR_ERROR_UNSUPPORTED,
-                            "target and draft are on different devices (%s, %s), which is not "
-                            "supported yet",
-                            target->gpu->info->name, draft->gpu->info->name);
-    if (!vocab_compatible(target->vocab, draft->vocab, &error))
-        return context_fail(target->context, OTR_ERROR_VOCABULARY, "%s", error.text);
-    return OTR_OK;
-}
-
-otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
-                              otr_session **out)
-{
-    otr_session_params defaults = otr_session_params_default();
-    otr_session *s = NULL;
-    otr_result result;
-
-    if (!target || !out)
-        return OTR_ERROR_INVALID_ARGUMENT;
-    *out = NULL;
-    params = params ? params : &defaults;
-    if (params->size != sizeof *params || params->n_ctx > MAX_CTX || params->n_ctx == 1 ||
-        params->prefill_rows > MAX_PREFILL_ROWS)
-        return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
-                            "otr_session_create: n_ctx %u (0 or 2 to %u), prefill_rows %u (at most %u)",
-                            params->n_ctx, MAX_CTX, params->prefill_rows, MAX_PREFILL_ROWS);
-    result = check_pair(target, draft);
-    if (result != OTR_OK)
-        return result;
-
-    s = calloc(1, sizeof *s);
-    if (!s)
-        return context_fail(target->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a session");
-    s->context = target->context;
-    s->gpu = target->gpu;
-    s->target_model = target;
-    s->draft_model = draft;
-    s->last_row = -1;
-    s->n_ctx = params->n_ctx;
-    if (!s->n_ctx) {
-        s->n_ctx = target->h.n_ctx_train < DEFAULT_MAX_CTX ? target->h.n_ctx_train : DEFAULT_MAX_CTX;
-        s->n_ctx = s->n_ctx < 2 ? 2 : s->n_ctx;
-    }
-    uint32_t rows = params->prefill_rows ? params->prefill_rows : tuning_find(s->gpu)->prefill_rows;
-    rows = rows < s->n_ctx ? rows : s->n_ctx;
-    s->tokens = malloc(s->n_ctx * sizeof *s->tokens);
-    if (!s->tokens) {
-        result = context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a session");
-        goto fail;
-    }
-    result = gpu_buffer_create(s->gpu, X_WORDS * 4, MEMORY_DEVICE, "exchange", &s->exchange.block);
-    if (result == OTR_OK)
-        result = gpu_buffer_create(s->gpu, B_WORDS * 4, MEMORY_READBACK, "block record",
-                                   &s->exchange.record);
-    if (result == OTR_OK)
-        result = lane_create(target, s->n_ctx, rows, &s->exchange, &s->target);
-    if (result == OTR_OK && draft)
-        result = lane_create(draft, s->n_ctx, rows, &s->exchange, &s->draft);
-    if (result == OTR_OK)
-        result = verify_create(s);
-    if (result != OTR_OK)
-        goto fail;
-    *out = s;
-    return OTR_OK;
-
-fail:
-    otr_session_destroy(&s);
-    return result;
-}
-
 void otr_session_destroy(otr_session **handle)
 {
     otr_session *s = handle ? *handle : NULL;
@@ -184,6 +106,45 @@ static otr_result run_rows(otr_session *s, lane *l, enum lane_path path, uint32_
     return OTR_OK;
 }
 
+/* Logits of the pass's rows [first, first + n), n <= MAX_ROWS, after a prefill pass. */
+static otr_result fetch_logits(otr_session *s, lane *l, uint32_t first, uint32_t n)
+{
+    uint32_t *request = lane_request(l);
+    submission *sub = &s->submission;
+
+    request[Q_OUT_FIRST] = first;
+    request[Q_OUT_ROWS] = n;
+    submission_clear(sub);
+    if (!lane_add_begin(l, sub, BEGIN_OUTPUT) || !lane_add_output(l, sub) ||
+        !lane_add_copy_logits(l, sub))
+        return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
+    return submission_run(sub, l->gpu, s->fence, "an evaluation", NULL);
+}
+
+/* One row through every kernel of a lane. Some drivers compile at the first dispatch: here and not before
+ * the first token. */
+static otr_result warm_up(otr_session *s, lane *l)
+{
+    otr_result result = OTR_OK;
+
+    s->tokens[0] = 0;
+    for (int path = 0; path < N_PATHS && result == OTR_OK; path++) {
+        l->length = 0;
+        result = run_rows(s, l, (enum lane_path)path, 1, 0);
+        l->layer_ms[path] = 0; /* says more about the compiler than about the kernels */
+    }
+    if (result == OTR_OK)
+        result = fetch_logits(s, l, 0, 1);
+    if (result == OTR_OK) {
+        submission_clear(&s->submission);
+        if (!lane_add_sample(l, &s->submission))
+            return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
+        result = submission_run(&s->submission, s->gpu, s->fence, "a warm-up", NULL);
+    }
+    l->length = 0;
+    return result;
+}
+
 otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_callback on_progress,
                            void *user)
 {
@@ -242,22 +203,91 @@ otr_result otr_session_append(otr_session *s, const int32_t *ids, size_t n_ids,
     return result;
 }
 
-/* ---------------------------------------------------------------------------- evaluation */
+/* ------------------------------------------------------------------------------ creation */
 
-/* Logits of the pass's rows [first, first + n), n <= MAX_ROWS, after a prefill pass. */
-static otr_result fetch_logits(otr_session *s, lane *l, uint32_t first, uint32_t n)
+static otr_result check_pair(otr_model *target, otr_model *draft)
 {
-    uint32_t *request = lane_request(l);
-    submission *sub = &s->submission;
-
-    request[Q_OUT_FIRST] = first;
-    request[Q_OUT_ROWS] = n;
-    submission_clear(sub);
-    if (!lane_add_begin(l, sub, BEGIN_OUTPUT) || !lane_add_output(l, sub) ||
-        !lane_add_copy_logits(l, sub))
-        return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
-    return submission_run(sub, l->gpu, s->fence, "an evaluation", NULL);
+    gguf_error error = {0};
+    if (!draft)
+        return OTR_OK;
+    if (draft->context != target->context)
+        return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "target and draft belong to different contexts");
+    if (draft->gpu != target->gpu)
+        return context_fail(target->context, OTR_ERROR_UNSUPPORTED,
+                            "target and draft are on different devices (%s, %s), which is not "
+                            "supported yet",
+                            target->gpu->info->name, draft->gpu->info->name);
+    if (!vocab_compatible(target->vocab, draft->vocab, &error))
+        return context_fail(target->context, OTR_ERROR_VOCABULARY, "%s", error.text);
+    return OTR_OK;
 }
+
+otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
+                              otr_session **out)
+{
+    otr_session_params defaults = otr_session_params_default();
+    otr_session *s = NULL;
+    otr_result result;
+
+    if (!target || !out)
+        return OTR_ERROR_INVALID_ARGUMENT;
+    *out = NULL;
+    params = params ? params : &defaults;
+    if (params->size != sizeof *params || params->n_ctx > MAX_CTX || params->n_ctx == 1 ||
+        params->prefill_rows > MAX_PREFILL_ROWS)
+        return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_session_create: n_ctx %u (0 or 2 to %u), prefill_rows %u (at most %u)",
+                            params->n_ctx, MAX_CTX, params->prefill_rows, MAX_PREFILL_ROWS);
+    result = check_pair(target, draft);
+    if (result != OTR_OK)
+        return result;
+
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return context_fail(target->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a session");
+    s->context = target->context;
+    s->gpu = target->gpu;
+    s->target_model = target;
+    s->draft_model = draft;
+    s->last_row = -1;
+    s->n_ctx = params->n_ctx;
+    if (!s->n_ctx) {
+        s->n_ctx = target->h.n_ctx_train < DEFAULT_MAX_CTX ? target->h.n_ctx_train : DEFAULT_MAX_CTX;
+        s->n_ctx = s->n_ctx < 2 ? 2 : s->n_ctx;
+    }
+    uint32_t rows = params->prefill_rows ? params->prefill_rows : tuning_find(s->gpu)->prefill_rows;
+    rows = rows < s->n_ctx ? rows : s->n_ctx;
+    s->tokens = malloc(s->n_ctx * sizeof *s->tokens);
+    if (!s->tokens) {
+        result = context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a session");
+        goto fail;
+    }
+    result = gpu_buffer_create(s->gpu, X_WORDS * 4, MEMORY_DEVICE, "exchange", &s->exchange.block);
+    if (result == OTR_OK)
+        result = gpu_buffer_create(s->gpu, B_WORDS * 4, MEMORY_READBACK, "block record",
+                                   &s->exchange.record);
+    if (result == OTR_OK)
+        result = lane_create(target, s->n_ctx, rows, &s->exchange, &s->target);
+    if (result == OTR_OK && draft)
+        result = lane_create(draft, s->n_ctx, rows, &s->exchange, &s->draft);
+    if (result == OTR_OK)
+        result = verify_create(s);
+    if (result == OTR_OK)
+        result = warm_up(s, s->target);
+    if (result == OTR_OK && draft)
+        result = warm_up(s, s->draft);
+    if (result != OTR_OK)
+        goto fail;
+    *out = s;
+    return OTR_OK;
+
+fail:
+    otr_session_destroy(&s);
+    return result;
+}
+
+/* ---------------------------------------------------------------------------- evaluation */
 
 static otr_result give_rows(otr_session *s, const lane *l, size_t row, uint32_t n,
                             otr_logits_callback on_row, void *user)

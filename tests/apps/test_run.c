@@ -1,10 +1,13 @@
 /* `outrider run` on a device: text, JSON and counters agree; every way to end; what is refused.
  *
  * TEST_TARGET and TEST_DRAFT name the models: small ones where the device is slow. */
+#include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "program.h"
@@ -377,6 +380,52 @@ START_TEST(test_cache_not_writable)
 }
 END_TEST
 
+/* A full disk under the cache: the text is whole, the message names the file, the exit code says that
+ * something failed, and no part of a cache file is left. */
+START_TEST(test_cache_disk_full)
+{
+    char folder[] = "/tmp/outrider-full-XXXXXX", setting[64], filler_path[64];
+    FILE *filler;
+    struct program_result r;
+    json_t *object;
+    struct dirent *entry;
+    int n_files = 0;
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    if (mount("tmpfs", folder, "tmpfs", 0, "size=4k") != 0) {
+        printf("a full disk needs the right to mount: not tested (%s)\n", strerror(errno));
+        rmdir(folder);
+        return;
+    }
+    snprintf(filler_path, sizeof filler_path, "%s/.filler", folder);
+    filler = fopen(filler_path, "w");
+    ck_assert_ptr_nonnull(filler);
+    while (fputc('x', filler) != EOF && fflush(filler) == 0)
+        continue;
+    fclose(filler);
+    snprintf(setting, sizeof setting, "OUTRIDER_CACHE_DIR=%s", folder);
+    r = program_run(&(struct program_call){
+        .arguments = (const char *const[]){"run", "-m", STORIES, "-p", "One", "-n", "2", "--json",
+                                           "--ignore-eos", NULL},
+        .environment = (const char *const[]){setting, NULL},
+    });
+    DIR *listing = opendir(folder);
+    ck_assert_ptr_nonnull(listing);
+    while ((entry = readdir(listing)))
+        n_files += entry->d_name[0] != '.';
+    closedir(listing);
+    umount(folder);
+    rmdir(folder);
+    object = program_json(&r, 1);
+    ck_assert_ptr_nonnull(strstr(r.err, folder));
+    ck_assert_ptr_nonnull(strstr(r.err, "No space left"));
+    ck_assert_int_eq(n_files, 0);
+    ck_assert_uint_eq(json_array_size(json_object_get(object, "tokens")), 2);
+    json_decref(object);
+    program_free(&r);
+}
+END_TEST
+
 /* Under the validation layers the program does the same, and they have nothing to say. */
 START_TEST(test_validation)
 {
@@ -397,6 +446,7 @@ int main(void)
         test_random_seed,    test_interrupt,
         test_interrupt_json, test_output_goes_away,
         test_refused,        test_cache_not_writable,
+        test_cache_disk_full,
         test_validation,     NULL,
     };
 

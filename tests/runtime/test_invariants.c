@@ -246,18 +246,21 @@ END_TEST
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("invariants");
-    TCase *tests = tcase_create("invariants");
+    TCase *rows = tcase_create("rows"), *text = tcase_create("text"), *own = tcase_create("own draft");
     slow_suite = argc > 1 && !strcmp(argv[1], "slow");
-    tcase_set_timeout(tests, 3000);
-    if (!slow_suite) {
-        tcase_add_loop_test(tests, rows_are_bit_identical, 0, sizeof row_models / sizeof row_models[0]);
-        tcase_add_loop_test(tests, prefill_is_bit_identical_for_every_cut, 0,
-                            sizeof row_models / sizeof row_models[0]);
-    }
-    tcase_add_test(tests, same_text_with_a_good_draft);
-    tcase_add_test(tests, same_text_with_a_random_draft);
-    tcase_add_test(tests, own_draft_is_always_accepted);
-    suite_add_tcase(suite, tests);
+    tcase_set_timeout(rows, 3000);
+    tcase_set_timeout(text, 3000);
+    tcase_set_timeout(own, 3000);
+    tcase_add_loop_test(rows, rows_are_bit_identical, 0, sizeof row_models / sizeof row_models[0]);
+    tcase_add_loop_test(rows, prefill_is_bit_identical_for_every_cut, 0,
+                        sizeof row_models / sizeof row_models[0]);
+    tcase_add_test(text, same_text_with_a_good_draft);
+    tcase_add_test(text, same_text_with_a_random_draft);
+    tcase_add_test(own, own_draft_is_always_accepted);
+    if (!slow_suite)
+        suite_add_tcase(suite, rows);
+    suite_add_tcase(suite, text);
+    suite_add_tcase(suite, own);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
