@@ -15,5 +15,5 @@ arguments=("$@")
 if [ $# -eq 0 ]; then
     arguments=(-n 160 --temp 0.8 --seed 1 -p $'/* Returns the number of words in a string. */\nint count_words(const char *s)\n{\n')
 fi
-say "outrider run ${arguments[*]@Q}"
+say "outrider run$(printf ' %q' "${arguments[@]}")"
 exec build/apps/outrider run "${arguments[@]}" </dev/null
