@@ -59,13 +59,13 @@ VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *co
     return pipeline;
 }
 
-static void apply_fault(const selftest *t, const kernel_run *run, bool before)
+/* Does the damage that a test asked for; done twice to an input, it is gone again. */
+static void damage(const selftest *t, const kernel_run *run)
 {
     const selftest_fault *fault = t->fault;
 
-    if (fault && fault->before == before && t->run == SELFTEST_RUNS - 1 &&
-        !strcmp(fault->kernel, t->kernel) && run->buffers[fault->binding] &&
-        fault->byte < run->buffers[fault->binding]->size)
+    if (t->run == SELFTEST_RUNS - 1 && !strcmp(fault->kernel, t->kernel) &&
+        run->buffers[fault->binding] && fault->byte < run->buffers[fault->binding]->size)
         ((uint8_t *)run->buffers[fault->binding]->mapped)[fault->byte] ^= fault->flip;
 }
 
@@ -73,9 +73,11 @@ void selftest_dispatch(selftest *t, const kernel_run *run)
 {
     if (t->result != OTR_OK)
         return;
-    apply_fault(t, run, true);
+    if (t->fault && t->fault->before)
+        damage(t, run);
     t->result = kernel_runner_run(&t->runner, run, t->kernel);
-    apply_fault(t, run, false);
+    if (t->fault)
+        damage(t, run);
 }
 
 /* ----------------------------------------------------------------------- what came out of it */
@@ -192,6 +194,32 @@ void random_floats(selftest *t, float *out, uint64_t n, float low, float high)
 
 /* ------------------------------------------------------------------------------- all of it */
 
+otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_index,
+                         otr_selftest_callback on_result, void *user)
+{
+    *t = (selftest){.context = context, .on_result = on_result, .user = user};
+    t->result = gpu_open(context, device_index, &t->gpu);
+    if (t->result == OTR_OK)
+        t->result = kernel_runner_create(t->gpu, &t->runner);
+    if (t->result == OTR_OK)
+        t->tuning = tuning_find(t->gpu);
+    return t->result;
+}
+
+otr_result selftest_close(selftest *t)
+{
+    if (t->result == OTR_OK && t->n_failed > 0)
+        t->result = context_fail(t->context, OTR_ERROR_SELFTEST,
+                                 "device %u (%s): %u self-test checks failed", t->gpu->index,
+                                 t->gpu->info->name, t->n_failed);
+    if (t->gpu) {
+        selftest_release(t);
+        kernel_runner_destroy(&t->runner);
+        gpu_close(&t->gpu);
+    }
+    return t->result;
+}
+
 otr_result selftest_run(otr_context *context, uint32_t device_index,
                         otr_selftest_callback on_result, void *user, const selftest_fault *fault)
 {
@@ -201,26 +229,11 @@ otr_result selftest_run(otr_context *context, uint32_t device_index,
 
     if (!t)
         return context_fail(context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the self-test");
-    t->context = context;
-    t->on_result = on_result;
-    t->user = user;
+    selftest_open(t, context, device_index, on_result, user);
     t->fault = fault;
-    t->result = gpu_open(context, device_index, &t->gpu);
-    if (t->result == OTR_OK)
-        t->result = kernel_runner_create(t->gpu, &t->runner);
-    if (t->result == OTR_OK)
-        t->tuning = tuning_find(t->gpu);
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0] && t->result == OTR_OK; i++) {
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0] && t->result == OTR_OK; i++)
         groups[i](t);
-        selftest_release(t);
-    }
-    if (t->result == OTR_OK && t->n_failed > 0)
-        t->result =
-            context_fail(context, OTR_ERROR_SELFTEST, "device %u (%s): %u self-test checks failed",
-                         device_index, context->devices[device_index].name, t->n_failed);
-    kernel_runner_destroy(&t->runner);
-    gpu_close(&t->gpu);
-    result = t->result;
+    result = selftest_close(t);
     free(t);
     return result;
 }
@@ -228,5 +241,7 @@ otr_result selftest_run(otr_context *context, uint32_t device_index,
 otr_result otr_selftest(otr_context *context, uint32_t device_index,
                         otr_selftest_callback on_result, void *user)
 {
+    if (!context)
+        return OTR_ERROR_INVALID_ARGUMENT;
     return selftest_run(context, device_index, on_result, user, NULL);
 }

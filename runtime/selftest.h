@@ -16,13 +16,13 @@
 #define SELFTEST_RUNS 3
 #define SELFTEST_MAX_MEMORY 64
 
-/* Damage done to a buffer of one check, for tests of the self-test. */
+/* Damage done to a buffer in the last run of one check, for tests of the self-test. */
 typedef struct selftest_fault {
     const char *kernel; /* name of the check */
     uint32_t binding;
     uint64_t byte;
     uint8_t flip; /* bits of that byte */
-    bool before;  /* the dispatch of its last run: an input; else its result */
+    bool before;  /* an input: only while the kernel runs; else a result, afterwards */
 } selftest_fault;
 
 typedef struct selftest {
@@ -47,6 +47,11 @@ typedef struct selftest {
     char detail[224]; /* of the first difference that is too large */
 } selftest;
 
+/* A self-test with nothing run yet. On failure, too, selftest_close must follow, which returns the
+ * result of all: OTR_ERROR_SELFTEST when a check failed. */
+otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_index,
+                         otr_selftest_callback on_result, void *user);
+otr_result selftest_close(selftest *t);
 /* otr_selftest with a fault. */
 otr_result selftest_run(otr_context *context, uint32_t device_index,
                         otr_selftest_callback on_result, void *user, const selftest_fault *fault);
