@@ -1,4 +1,4 @@
-/* Lanes: memory, descriptor sets, recorded command buffers, and the lists of them that make a step. */
+/* Lanes: memory, descriptor sets, and the lists of recorded command buffers that make a step. */
 #include "lane.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel_pool.h"
+#include "record.h"
 
 /* --------------------------------------------------------------------- building blocks */
 
@@ -79,197 +79,6 @@ otr_result lane_add(lane *l, const operation *op)
     }
     l->operations[l->n_operations++] = *op;
     return OTR_OK;
-}
-
-/* ---------------------------------------------------------------------------- recording */
-
-static otr_result begin_recording(lane *l, VkCommandBuffer *commands, const char *name)
-{
-    gpu *g = l->gpu;
-    VkCommandBufferAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = l->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
-    /* A chain of draft steps holds the same command buffers several times. */
-    VkCommandBufferBeginInfo begin = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
-    };
-    VkResult result = g->vk.vkAllocateCommandBuffers(g->device, &allocate, commands);
-    if (result == VK_SUCCESS) {
-        gpu_name(g, VK_OBJECT_TYPE_COMMAND_BUFFER, (uint64_t)(uintptr_t)*commands, "%s", name);
-        result = g->vk.vkBeginCommandBuffer(*commands, &begin);
-    }
-    return result == VK_SUCCESS ? OTR_OK
-                                : context_fail_vk(g->context, result, "recording of '%s'", name);
-}
-
-static otr_result end_recording(lane *l, VkCommandBuffer commands, const char *name)
-{
-    VkResult result = l->gpu->vk.vkEndCommandBuffer(commands);
-    return result == VK_SUCCESS
-               ? OTR_OK
-               : context_fail_vk(l->gpu->context, result, "recording of '%s'", name);
-}
-
-/* Everything written so far by kernels is seen by the kernels, indirect dispatches and state reads
- * after it. */
-static void barrier(lane *l, VkCommandBuffer commands, bool with_arguments)
-{
-    VkMemoryBarrier memory = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                         (with_arguments
-                              ? VK_ACCESS_UNIFORM_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT
-                              : 0),
-    };
-    VkPipelineStageFlags after = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
-    if (with_arguments)
-        after |= VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
-    l->gpu->vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, after, 0, 1, &memory,
-                                    0, NULL, 0, NULL);
-}
-
-static void host_barrier(lane *l, VkCommandBuffer commands, VkPipelineStageFlags from,
-                         VkAccessFlags access)
-{
-    VkMemoryBarrier memory = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = access,
-        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
-    };
-    l->gpu->vk.vkCmdPipelineBarrier(commands, from, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &memory, 0, NULL, 0,
-                                    NULL);
-}
-
-static void bind(lane *l, VkCommandBuffer commands, VkPipeline pipeline, VkDescriptorSet set,
-                 const void *push, uint32_t push_bytes)
-{
-    struct VolkDeviceTable *vk = &l->gpu->vk;
-    vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    vk->vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, l->gpu->pipeline_layout, 0, 1,
-                                &set, 0, NULL);
-    if (push_bytes)
-        vk->vkCmdPushConstants(commands, l->gpu->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                               push_bytes, push);
-}
-
-static otr_result record_group(lane *l, operation_group *group, enum lane_path path, const char *name)
-{
-    VkCommandBuffer commands;
-    otr_result result = begin_recording(l, &commands, name);
-    if (result != OTR_OK)
-        return result;
-    for (uint32_t i = group->first; i < group->end; i++) {
-        const operation *op = &l->operations[i];
-        if (op->waits)
-            barrier(l, commands, false);
-        bind(l, commands, op->pipeline[path], op->set, op->push, op->n_push * 4);
-        l->gpu->vk.vkCmdDispatchIndirect(commands, l->words.buffer,
-                                         (LANE_ARGS + 4 * op->grid[path]) * 4);
-    }
-    group->commands[path] = commands;
-    return end_recording(l, commands, name);
-}
-
-static otr_result record_begin(lane *l, uint32_t mode)
-{
-    VkPipeline pipeline;
-    VkDescriptorSet set;
-    uint32_t push[2] = {mode, l->n_grids};
-    const binding bindings[] = {{&l->words, 0, 0}, {&l->exchange->block, 0, 0}, {&l->request, 0, 0}};
-    otr_result result = kernel_get(l->gpu, "begin", NULL, 0, false, &pipeline);
-
-    if (result == OTR_OK)
-        result = lane_bind(l, bindings, 3, &set);
-    if (result == OTR_OK)
-        result = begin_recording(l, &l->begin[mode], "begin");
-    if (result != OTR_OK)
-        return result;
-    /* The last pass may still read its arguments and state. */
-    VkMemoryBarrier memory = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
-    };
-    l->gpu->vk.vkCmdPipelineBarrier(
-        l->begin[mode], VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
-        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, NULL, 0, NULL);
-    bind(l, l->begin[mode], pipeline, set, push, sizeof push);
-    l->gpu->vk.vkCmdDispatch(l->begin[mode], 1, 1, 1);
-    barrier(l, l->begin[mode], true);
-    return end_recording(l, l->begin[mode], "begin");
-}
-
-static otr_result record_propose(lane *l)
-{
-    VkPipeline pipeline;
-    VkDescriptorSet set;
-    const binding bindings[] = {{&l->words, 0, 0}, {&l->exchange->block, 0, 0}};
-    otr_result result = kernel_get(l->gpu, "propose", NULL, 0, false, &pipeline);
-
-    if (result == OTR_OK)
-        result = lane_bind(l, bindings, 2, &set);
-    if (result == OTR_OK)
-        result = begin_recording(l, &l->propose, "propose");
-    if (result != OTR_OK)
-        return result;
-    barrier(l, l->propose, false);
-    bind(l, l->propose, pipeline, set, NULL, 0);
-    l->gpu->vk.vkCmdDispatch(l->propose, 1, 1, 1);
-    return end_recording(l, l->propose, "propose");
-}
-
-static otr_result record_copy_logits(lane *l)
-{
-    VkBufferCopy copy = {0, 0, (VkDeviceSize)MAX_ROWS * l->logits_stride * 4};
-    VkMemoryBarrier memory = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT,
-    };
-    otr_result result = begin_recording(l, &l->copy_logits, "copy logits");
-    if (result != OTR_OK)
-        return result;
-    l->gpu->vk.vkCmdPipelineBarrier(l->copy_logits, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                                    VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &memory, 0, NULL, 0, NULL);
-    l->gpu->vk.vkCmdCopyBuffer(l->copy_logits, l->logits.buffer, l->logits_host.buffer, 1, &copy);
-    host_barrier(l, l->copy_logits, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT);
-    /* The next pass writes the logits again. */
-    l->gpu->vk.vkCmdPipelineBarrier(l->copy_logits, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 0, NULL, 0, NULL, 0, NULL);
-    return end_recording(l, l->copy_logits, "copy logits");
-}
-
-static otr_result record_all(lane *l)
-{
-    otr_result result = OTR_OK;
-    char name[64];
-
-    for (int p = 0; p < N_PATHS && result == OTR_OK; p++) {
-        enum lane_path path = (enum lane_path)p;
-        const char *path_name = path == PATH_ROWS ? "rows" : "prefill";
-        snprintf(name, sizeof name, "embed (%s)", path_name);
-        result = record_group(l, &l->embed, path, name);
-        for (uint32_t i = 0; i < l->model->h.n_layers && result == OTR_OK; i++) {
-            snprintf(name, sizeof name, "layer %u (%s)", i, path_name);
-            result = record_group(l, &l->layers[i], path, name);
-        }
-    }
-    if (result == OTR_OK)
-        result = record_group(l, &l->output, PATH_ROWS, "output");
-    if (result == OTR_OK)
-        result = record_group(l, &l->sample, PATH_ROWS, "sample");
-    for (uint32_t mode = 0; mode < N_BEGIN_MODES && result == OTR_OK; mode++)
-        result = record_begin(l, mode);
-    if (result == OTR_OK)
-        result = record_propose(l);
-    if (result == OTR_OK)
-        result = record_copy_logits(l);
-    return result;
 }
 
 /* ------------------------------------------------------------------------------- memory */
@@ -426,7 +235,7 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
                               MAX_GRIDS);
         goto fail;
     }
-    if ((result = fill_buffers(l)) != OTR_OK || (result = record_all(l)) != OTR_OK)
+    if ((result = fill_buffers(l)) != OTR_OK || (result = record_lane(l)) != OTR_OK)
         goto fail;
     l->dispatches_per_row_pass = l->n_operations;
     *out = l;

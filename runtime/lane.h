@@ -2,7 +2,7 @@
  *
  * Commands are recorded once, at creation; everything that changes from step to step lives in the lane
  * buffer (step_state.h), so a step is a list of command buffers for the session to submit.
- * lane.c owns memory and submission lists, transformer.c says what the passes do.
+ * lane.c owns memory and submission lists, transformer.c says what the passes do, record.c records them.
  * Threads: a lane belongs to one session and is used by one thread at a time. */
 #ifndef OUTRIDER_LANE_H
 #define OUTRIDER_LANE_H
@@ -70,6 +70,8 @@ typedef struct lane {
     operation_group sample;
     VkCommandBuffer begin[N_BEGIN_MODES]; /* by BEGIN_* mode */
     VkCommandBuffer propose;  /* ends a draft step */
+    VkPipeline begin_pipeline, propose_pipeline; /* record.c */
+    VkDescriptorSet begin_set, propose_set;
     VkCommandBuffer copy_logits;
     uint32_t dispatches_per_row_pass; /* embed to sample */
 

@@ -63,10 +63,17 @@ void selftest_weights(selftest *t);
 void selftest_layer(selftest *t);
 void selftest_step(selftest *t);
 
-/* Single checks over other shapes, for tests. check_linear: matrix times vector in both tiers, with
- * so many rows of a workgroup in y, and matrix times matrix, through shared memory or not. */
-void check_linear(selftest *t, enum tensor_format format, bool subnormal, uint32_t flags,
-                  uint32_t matvec_rows_per_y, bool shared);
+/* Single checks over other shapes, for tests. check_linear: matrix times vector in both tiers,
+ * matrix times matrix, and the gather. */
+typedef struct linear_shape {
+    enum tensor_format format;
+    uint32_t k;           /* weights of a row, whole blocks; 0: some */
+    bool subnormal;       /* all scales are */
+    uint32_t flags;       /* of shaders/linear.glsl */
+    uint32_t matvec_rows; /* of a workgroup in y */
+    bool shared;          /* matrix times matrix through shared memory */
+} linear_shape;
+void check_linear(selftest *t, const linear_shape *shape);
 typedef struct head_shape {
     uint32_t n_heads, n_kv_heads, head_size, rope_size;
 } head_shape;

@@ -75,19 +75,19 @@ static void random_blocks(selftest *t, const format_info *format, bool subnormal
     }
 }
 
-static void matrix_fill(selftest *t, matrix *w, enum tensor_format format, bool subnormal)
+static void matrix_fill(selftest *t, matrix *w, const linear_shape *shape)
 {
-    const format_info *f = format_find(format);
+    const format_info *f = format_find(shape->format);
     uint64_t n;
 
-    w->info = repack_find(format);
+    w->info = repack_find(shape->format);
     w->m = N_OUTPUTS;
-    w->k = f->block_size == 1 ? N_WEIGHTS_ODD : N_WEIGHTS;
+    w->k = shape->k ? shape->k : f->block_size == 1 ? N_WEIGHTS_ODD : N_WEIGHTS;
     w->padded_k = (uint32_t)repack_padded_k(w->info, w->k);
     w->n_chunks = w->padded_k / w->info->chunk;
     w->has_minima = false;
     for (size_t l = 0; l < N_LAYOUTS; l++)
-        w->has_minima = w->has_minima || (layouts[l].format == format && layouts[l].has_minima);
+        w->has_minima = w->has_minima || (layouts[l].format == f->id && layouts[l].has_minima);
     n = (uint64_t)w->m * w->k;
     w->packed = selftest_buffer(t, repack_bytes(w->info, w->m, w->k, w->planes));
     w->values = selftest_memory(t, n * sizeof *w->values);
@@ -95,7 +95,7 @@ static void matrix_fill(selftest *t, matrix *w, enum tensor_format format, bool 
     uint8_t *stored = selftest_memory(t, n / f->block_size * f->block_bytes);
     if (t->result != OTR_OK)
         return;
-    random_blocks(t, f, subnormal, stored, n / f->block_size);
+    random_blocks(t, f, shape->subnormal, stored, n / f->block_size);
     format_dequantize(f, stored, n, w->values);
     repack_rows(w->info, stored, w->m, w->k, w->packed->mapped);
     for (uint64_t i = 0; i < n; i++)
@@ -371,22 +371,21 @@ static void embed(selftest *t, const matrix *w)
 
 /* ---------------------------------------------------------------------------- the self-test */
 
-void check_linear(selftest *t, enum tensor_format format, bool subnormal, uint32_t flags,
-                  uint32_t matvec_rows_per_y, bool shared)
+void check_linear(selftest *t, const linear_shape *shape)
 {
-    const char *variant = subnormal ? " subnormal" : flags ? " with bias" : "";
+    const char *variant = shape->subnormal ? " subnormal" : shape->flags ? " with bias" : "";
     linear_kernel kernel;
     matrix w;
 
-    matrix_fill(t, &w, format, subnormal);
+    matrix_fill(t, &w, shape);
     for (int32_t tier = 0; tier <= t->gpu->tier && t->result == OTR_OK; tier++) {
-        kernel = matvec_kernel(t, &w, (uint32_t)tier, matvec_rows_per_y);
-        linear(t, &w, &kernel, flags, variant);
+        kernel = matvec_kernel(t, &w, (uint32_t)tier, shape->matvec_rows);
+        linear(t, &w, &kernel, shape->flags, variant);
     }
-    kernel = matmul_kernel(&w, shared);
+    kernel = matmul_kernel(&w, shape->shared);
     if (t->result == OTR_OK)
-        linear(t, &w, &kernel, flags, variant);
-    if (t->result == OTR_OK && !subnormal && !flags)
+        linear(t, &w, &kernel, shape->flags, variant);
+    if (t->result == OTR_OK && !shape->subnormal && !shape->flags)
         embed(t, &w);
     selftest_release(t);
 }
@@ -395,14 +394,16 @@ void selftest_weights(selftest *t)
 {
     for (uint32_t id = 0; id < MAX_FORMAT_ID && t->result == OTR_OK; id++) {
         const repack_info *info = repack_find((enum tensor_format)id);
-        bool has_halfs = false;
+        linear_shape shape = {.matvec_rows = 32, .shared = !t->gpu->is_cpu};
 
         if (!info)
             continue;
+        shape.format = info->format;
+        check_linear(t, &shape);
         for (size_t l = 0; l < N_LAYOUTS; l++)
-            has_halfs = has_halfs || layouts[l].format == info->format;
-        check_linear(t, info->format, false, 0, 32, !t->gpu->is_cpu);
-        check_linear(t, info->format, has_halfs, has_halfs ? 0 : ACCUMULATE | BIAS | OUT_ROWS, 32,
-                     !t->gpu->is_cpu);
+            shape.subnormal = shape.subnormal || layouts[l].format == info->format;
+        if (!shape.subnormal) /* no halfs in it */
+            shape.flags = ACCUMULATE | BIAS | OUT_ROWS;
+        check_linear(t, &shape);
     }
 }

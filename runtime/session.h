@@ -13,9 +13,10 @@ struct otr_session {
     otr_model *target_model, *draft_model; /* the draft's is NULL without a draft */
     lane *target, *draft;
     exchange_buffers exchange;
-    VkDescriptorPool descriptors;
     VkCommandPool pool;
-    VkCommandBuffer accept_first, accept_block; /* verify.c */
+    VkPipeline accept_pipeline; /* verify.c */
+    VkDescriptorSet accept_set;
+    VkCommandBuffer accept[N_ACCEPT_MODES];
     VkQueryPool stamps;                         /* VK_NULL_HANDLE: no timestamps on this queue */
     VkCommandBuffer stamp[3];                   /* start of the block, start of verification, end */
     VkFence fence;

@@ -87,5 +87,6 @@
 /* accept.comp modes */
 #define ACCEPT_FIRST 0 /* the token sampled after a prefill becomes the root */
 #define ACCEPT_BLOCK 1
+#define N_ACCEPT_MODES 2
 
 #endif

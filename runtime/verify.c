@@ -6,72 +6,36 @@
 #include <string.h>
 
 #include "kernel_pool.h"
+#include "record.h"
 
 enum { STAMP_START, STAMP_VERIFY, STAMP_END, N_STAMPS };
 
-static otr_result begin(otr_session *s, VkCommandBuffer *commands)
+void verify_emit_accept(const otr_session *s, VkCommandBuffer commands, uint32_t mode)
 {
-    VkCommandBufferAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = s->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
-    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    VkResult result = s->gpu->vk.vkAllocateCommandBuffers(s->gpu->device, &allocate, commands);
-    if (result == VK_SUCCESS)
-        result = s->gpu->vk.vkBeginCommandBuffer(*commands, &info);
-    return result == VK_SUCCESS ? OTR_OK
-                                : context_fail_vk(s->context, result, "recording of the acceptance");
+    uint32_t push[2] = {mode, s->draft != NULL};
+    emit_single(s->gpu, commands, s->accept_pipeline, s->accept_set, push, sizeof push);
+    emit_host_barrier(s->gpu, commands);
 }
 
-static otr_result end(otr_session *s, VkCommandBuffer commands)
+static otr_result record_accepts(otr_session *s)
 {
-    VkResult result = s->gpu->vk.vkEndCommandBuffer(commands);
-    return result == VK_SUCCESS ? OTR_OK
-                                : context_fail_vk(s->context, result, "recording of the acceptance");
-}
-
-static otr_result record_accept(otr_session *s, uint32_t mode, VkCommandBuffer *out)
-{
-    struct VolkDeviceTable *vk = &s->gpu->vk;
-    const lane *draft = s->draft ? s->draft : s->target;
+    const lane *draft = s->draft ? s->draft : s->target; /* not read without a draft */
     const binding bindings[] = {{&s->target->words, 0, 0},
                                 {&s->exchange.block, 0, 0},
                                 {&draft->words, 0, 0},
                                 {&s->exchange.record, 0, 0}};
-    uint32_t push[2] = {mode, s->draft != NULL};
-    VkMemoryBarrier before = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
-    };
-    VkMemoryBarrier after = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
-    };
-    VkPipeline pipeline;
-    VkDescriptorSet set;
-    otr_result result = kernel_get(s->gpu, "accept", NULL, 0, false, &pipeline);
+    otr_result result = kernel_get(s->gpu, "accept", NULL, 0, false, &s->accept_pipeline);
 
     if (result == OTR_OK)
-        result = lane_bind(s->target, bindings, 4, &set);
-    if (result == OTR_OK)
-        result = begin(s, out);
-    if (result != OTR_OK)
-        return result;
-    vk->vkCmdPipelineBarrier(*out, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
-    vk->vkCmdBindPipeline(*out, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    vk->vkCmdBindDescriptorSets(*out, VK_PIPELINE_BIND_POINT_COMPUTE, s->gpu->pipeline_layout, 0, 1, &set,
-                                0, NULL);
-    vk->vkCmdPushConstants(*out, s->gpu->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
-                           push);
-    vk->vkCmdDispatch(*out, 1, 1, 1);
-    vk->vkCmdPipelineBarrier(*out, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
-                             &after, 0, NULL, 0, NULL);
-    return end(s, *out);
+        result = lane_bind(s->target, bindings, 4, &s->accept_set);
+    for (uint32_t mode = 0; mode < N_ACCEPT_MODES && result == OTR_OK; mode++) {
+        result = record_begin(s->gpu, s->pool, "accept", &s->accept[mode]);
+        if (result == OTR_OK) {
+            verify_emit_accept(s, s->accept[mode], mode);
+            result = record_end(s->gpu, s->accept[mode], "accept");
+        }
+    }
+    return result;
 }
 
 /* Stamp 0 also resets the queries. */
@@ -91,13 +55,13 @@ static otr_result record_stamps(otr_session *s)
     if (created != VK_SUCCESS)
         return context_fail_vk(s->context, created, "vkCreateQueryPool");
     for (uint32_t i = 0; i < N_STAMPS && result == OTR_OK; i++) {
-        result = begin(s, &s->stamp[i]);
+        result = record_begin(s->gpu, s->pool, "timestamp", &s->stamp[i]);
         if (result != OTR_OK)
             break;
         if (i == STAMP_START)
             vk->vkCmdResetQueryPool(s->stamp[i], s->stamps, 0, N_STAMPS);
         vk->vkCmdWriteTimestamp(s->stamp[i], VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, s->stamps, i);
-        result = end(s, s->stamp[i]);
+        result = record_end(s->gpu, s->stamp[i], "timestamp");
     }
     return result;
 }
@@ -116,10 +80,8 @@ otr_result verify_create(otr_session *s)
         created = s->gpu->vk.vkCreateFence(s->gpu->device, &fence, NULL, &s->fence);
     if (created != VK_SUCCESS)
         return context_fail_vk(s->context, created, "creating a session's command pool and fence");
-    if ((result = record_accept(s, ACCEPT_FIRST, &s->accept_first)) != OTR_OK ||
-        (result = record_accept(s, ACCEPT_BLOCK, &s->accept_block)) != OTR_OK)
-        return result;
-    return record_stamps(s);
+    result = record_accepts(s);
+    return result == OTR_OK ? record_stamps(s) : result;
 }
 
 void verify_destroy(otr_session *s)
@@ -178,7 +140,7 @@ otr_result verify_first(otr_session *s, block_result *out)
     if (!lane_add_begin(s->target, sub, BEGIN_GENERATE) ||
         (s->draft && !lane_add_begin(s->draft, sub, BEGIN_GENERATE)) ||
         !lane_add_begin(s->target, sub, BEGIN_OUTPUT) || !lane_add_output(s->target, sub) ||
-        !lane_add_sample(s->target, sub) || !submission_add(sub, s->accept_first, 0))
+        !lane_add_sample(s->target, sub) || !submission_add(sub, s->accept[ACCEPT_FIRST], 0))
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
     otr_result result = submission_run(sub, s->gpu, s->fence, "the first token", &out->wait_ns);
     return result == OTR_OK ? finish(s, start, out) : result;
@@ -198,7 +160,7 @@ otr_result verify_block(otr_session *s, uint32_t n_draft, block_result *out)
     ok = ok && submission_add(sub, s->stamp[STAMP_VERIFY], 0) &&
          lane_add_begin(s->target, sub, BEGIN_VERIFY) &&
          lane_add_layers(s->target, sub, PATH_ROWS) && lane_add_output(s->target, sub) &&
-         lane_add_sample(s->target, sub) && submission_add(sub, s->accept_block, 0) &&
+         lane_add_sample(s->target, sub) && submission_add(sub, s->accept[ACCEPT_BLOCK], 0) &&
          submission_add(sub, s->stamp[STAMP_END], 0);
     if (!ok)
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");

@@ -19,6 +19,8 @@ typedef struct block_result {
 /* Records the acceptance and timestamp commands of a session. */
 otr_result verify_create(otr_session *s);
 void verify_destroy(otr_session *s);
+/* The acceptance, for record.h's users. */
+void verify_emit_accept(const otr_session *s, VkCommandBuffer commands, uint32_t mode);
 /* The token after the prefilled prompt: logits of the target's row s->last_row, sampled. */
 otr_result verify_first(otr_session *s, block_result *out);
 /* One block: n_draft draft steps in a chain and one target pass. One submission, one wait. */

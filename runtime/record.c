@@ -1,0 +1,207 @@
+/* Recording of lanes: binding, barriers, dispatches. Called while a session is made, never after. */
+#include "record.h"
+
+#include <stdio.h>
+
+#include "kernel_pool.h"
+
+otr_result record_begin(gpu *g, VkCommandPool pool, const char *name, VkCommandBuffer *commands)
+{
+    VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    /* A chain of draft steps holds the same command buffers several times. */
+    VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+    };
+    VkResult result = g->vk.vkAllocateCommandBuffers(g->device, &allocate, commands);
+    if (result == VK_SUCCESS) {
+        gpu_name(g, VK_OBJECT_TYPE_COMMAND_BUFFER, (uint64_t)(uintptr_t)*commands, "%s", name);
+        result = g->vk.vkBeginCommandBuffer(*commands, &begin);
+    }
+    return result == VK_SUCCESS ? OTR_OK
+                                : context_fail_vk(g->context, result, "recording of '%s'", name);
+}
+
+otr_result record_end(gpu *g, VkCommandBuffer commands, const char *name)
+{
+    VkResult result = g->vk.vkEndCommandBuffer(commands);
+    return result == VK_SUCCESS ? OTR_OK
+                                : context_fail_vk(g->context, result, "recording of '%s'", name);
+}
+
+static void emit_barrier(gpu *g, VkCommandBuffer commands, VkPipelineStageFlags from,
+                         VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags read)
+{
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = written,
+        .dstAccessMask = read,
+    };
+    g->vk.vkCmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+}
+
+/* Kernels after it see what kernels before it wrote, and may write what those read. */
+static void emit_kernel_barrier(gpu *g, VkCommandBuffer commands)
+{
+    emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+}
+
+void emit_host_barrier(gpu *g, VkCommandBuffer commands)
+{
+    emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                 VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+}
+
+static void bind(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescriptorSet set,
+                 const void *push, uint32_t push_bytes)
+{
+    g->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    g->vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->pipeline_layout, 0, 1,
+                                  &set, 0, NULL);
+    if (push_bytes)
+        g->vk.vkCmdPushConstants(commands, g->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes,
+                                 push);
+}
+
+void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescriptorSet set,
+                 const void *push, uint32_t push_bytes)
+{
+    emit_kernel_barrier(g, commands);
+    bind(g, commands, pipeline, set, push, push_bytes);
+    g->vk.vkCmdDispatch(commands, 1, 1, 1);
+}
+
+void emit_group(const lane *l, VkCommandBuffer commands, const operation_group *group,
+                enum lane_path path)
+{
+    for (uint32_t i = group->first; i < group->end; i++) {
+        const operation *op = &l->operations[i];
+        if (op->waits)
+            emit_kernel_barrier(l->gpu, commands);
+        bind(l->gpu, commands, op->pipeline[path], op->set, op->push, op->n_push * 4);
+        l->gpu->vk.vkCmdDispatchIndirect(commands, l->words.buffer,
+                                         (LANE_ARGS + 4 * op->grid[path]) * 4);
+    }
+}
+
+void emit_begin(const lane *l, VkCommandBuffer commands, uint32_t mode)
+{
+    gpu *g = l->gpu;
+    uint32_t push[2] = {mode, l->n_grids};
+
+    /* The last pass has read its arguments and state. */
+    emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
+                 VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    bind(g, commands, l->begin_pipeline, l->begin_set, push, sizeof push);
+    g->vk.vkCmdDispatch(commands, 1, 1, 1);
+    emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
+                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_UNIFORM_READ_BIT |
+                     VK_ACCESS_INDIRECT_COMMAND_READ_BIT);
+}
+
+void emit_propose(const lane *l, VkCommandBuffer commands)
+{
+    emit_single(l->gpu, commands, l->propose_pipeline, l->propose_set, NULL, 0);
+}
+
+static void emit_copy_logits(const lane *l, VkCommandBuffer commands)
+{
+    gpu *g = l->gpu;
+    VkBufferCopy copy = {0, 0, (VkDeviceSize)MAX_ROWS * l->logits_stride * 4};
+
+    emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                 VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
+    g->vk.vkCmdCopyBuffer(commands, l->logits.buffer, l->logits_host.buffer, 1, &copy);
+    emit_barrier(g, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                 VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    /* The next pass writes the logits again. */
+    emit_barrier(g, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0);
+}
+
+/* ------------------------------------------------------------------------------ a lane */
+
+static otr_result record_group(lane *l, operation_group *group, enum lane_path path, const char *name)
+{
+    otr_result result = record_begin(l->gpu, l->pool, name, &group->commands[path]);
+    if (result != OTR_OK)
+        return result;
+    emit_group(l, group->commands[path], group, path);
+    return record_end(l->gpu, group->commands[path], name);
+}
+
+static otr_result record_groups(lane *l, enum lane_path path)
+{
+    const char *path_name = path == PATH_ROWS ? "rows" : "prefill";
+    char name[64];
+
+    snprintf(name, sizeof name, "embed (%s)", path_name);
+    otr_result result = record_group(l, &l->embed, path, name);
+    for (uint32_t i = 0; i < l->model->h.n_layers && result == OTR_OK; i++) {
+        snprintf(name, sizeof name, "layer %u (%s)", i, path_name);
+        result = record_group(l, &l->layers[i], path, name);
+    }
+    return result;
+}
+
+static otr_result record_begins(lane *l)
+{
+    const binding bindings[] = {{&l->words, 0, 0}, {&l->exchange->block, 0, 0}, {&l->request, 0, 0}};
+    otr_result result = kernel_get(l->gpu, "begin", NULL, 0, false, &l->begin_pipeline);
+
+    if (result == OTR_OK)
+        result = lane_bind(l, bindings, 3, &l->begin_set);
+    for (uint32_t mode = 0; mode < N_BEGIN_MODES && result == OTR_OK; mode++) {
+        result = record_begin(l->gpu, l->pool, "begin", &l->begin[mode]);
+        if (result == OTR_OK) {
+            emit_begin(l, l->begin[mode], mode);
+            result = record_end(l->gpu, l->begin[mode], "begin");
+        }
+    }
+    return result;
+}
+
+static otr_result record_propose(lane *l)
+{
+    const binding bindings[] = {{&l->words, 0, 0}, {&l->exchange->block, 0, 0}};
+    otr_result result = kernel_get(l->gpu, "propose", NULL, 0, false, &l->propose_pipeline);
+
+    if (result == OTR_OK)
+        result = lane_bind(l, bindings, 2, &l->propose_set);
+    if (result == OTR_OK)
+        result = record_begin(l->gpu, l->pool, "propose", &l->propose);
+    if (result != OTR_OK)
+        return result;
+    emit_propose(l, l->propose);
+    return record_end(l->gpu, l->propose, "propose");
+}
+
+static otr_result record_copy_logits(lane *l)
+{
+    otr_result result = record_begin(l->gpu, l->pool, "copy logits", &l->copy_logits);
+    if (result != OTR_OK)
+        return result;
+    emit_copy_logits(l, l->copy_logits);
+    return record_end(l->gpu, l->copy_logits, "copy logits");
+}
+
+otr_result record_lane(lane *l)
+{
+    otr_result result;
+
+    if ((result = record_groups(l, PATH_ROWS)) != OTR_OK ||
+        (result = record_groups(l, PATH_PREFILL)) != OTR_OK ||
+        (result = record_group(l, &l->output, PATH_ROWS, "output")) != OTR_OK ||
+        (result = record_group(l, &l->sample, PATH_ROWS, "sample")) != OTR_OK ||
+        (result = record_begins(l)) != OTR_OK || (result = record_propose(l)) != OTR_OK)
+        return result;
+    return record_copy_logits(l);
+}
