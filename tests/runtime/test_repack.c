@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format.h"
+#include "random_weights.h"
 #include "repack.h"
 
 static const enum tensor_format all_formats[] = {
@@ -13,50 +13,6 @@ static const enum tensor_format all_formats[] = {
     FORMAT_Q4_0, FORMAT_Q4_1, FORMAT_Q4_K, FORMAT_Q6_K,
 };
 #define N_FORMATS (int)(sizeof(all_formats) / sizeof(all_formats[0]))
-
-static uint64_t random_state;
-
-static uint32_t random_u32(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33) ^ (uint32_t)(random_state >> 11);
-}
-
-/* Random blocks. Infinities and NaNs are left out of the halfs and floats: they have no equal bits
- * to speak of. Every fourth half is subnormal. */
-static void random_half(uint8_t *dst)
-{
-    uint32_t bits = random_u32() & 0xffff;
-
-    if ((bits & 0x7c00) == 0x7c00 || random_u32() % 4 == 0)
-        bits &= 0x83ff;
-    dst[0] = (uint8_t)bits;
-    dst[1] = (uint8_t)(bits >> 8);
-}
-
-static void random_blocks(const format_info *format, uint8_t *data, uint64_t n_blocks)
-{
-    static const struct {
-        enum tensor_format format;
-        int halfs[2]; /* byte offsets in the block; -1: none */
-    } halfs[] = {
-        {FORMAT_F16, {0, -1}}, {FORMAT_Q8_0, {0, -1}}, {FORMAT_Q4_0, {0, -1}},
-        {FORMAT_Q4_1, {0, 2}}, {FORMAT_Q4_K, {0, 2}},  {FORMAT_Q6_K, {208, -1}},
-    };
-
-    for (uint64_t i = 0; i < n_blocks * format->block_bytes; i++)
-        data[i] = (uint8_t)random_u32();
-    for (uint64_t b = 0; b < n_blocks; b++) {
-        uint8_t *block = data + b * format->block_bytes;
-
-        for (size_t h = 0; h < sizeof(halfs) / sizeof(halfs[0]); h++)
-            for (int j = 0; j < 2; j++)
-                if (halfs[h].format == format->id && halfs[h].halfs[j] >= 0)
-                    random_half(block + halfs[h].halfs[j]);
-        if (format->id == FORMAT_F32 || format->id == FORMAT_BF16)
-            block[format->block_bytes - 1] &= 0xbf; /* exponent below 128 */
-    }
-}
 
 /* The planes of a part, read as the kernels do: in words. */
 static const uint32_t *words;
@@ -125,7 +81,7 @@ static double decode(enum tensor_format format, uint64_t chunk, int i)
     return 0;
 }
 
-static void check_part(const repack_info *info, uint64_t n_rows, uint64_t k)
+static void check_part(const repack_info *info, uint64_t n_rows, uint64_t k, uint64_t *state)
 {
     const format_info *format = format_find(info->format);
     uint64_t n = n_rows * k, padded = repack_padded_k(info, k);
@@ -137,7 +93,7 @@ static void check_part(const repack_info *info, uint64_t n_rows, uint64_t k)
     ck_assert(blocks && expected && dst);
     ck_assert_uint_eq(n_bytes % 16, 0);
     memset(dst + n_bytes, 0xa5, 16);
-    random_blocks(format, blocks, n / format->block_size);
+    random_blocks(format, blocks, n / format->block_size, state);
     format_dequantize(format, blocks, n, expected);
     repack_rows(info, blocks, n_rows, k, dst);
     words = (const uint32_t *)(const void *)dst;
@@ -165,12 +121,12 @@ START_TEST(planes_hold_the_same_values)
 
     ck_assert_ptr_nonnull(info);
     uint64_t block = format_find(info->format)->block_size;
-    random_state = 1 + (uint64_t)_i;
+    uint64_t state = 1 + (uint64_t)_i;
     for (uint64_t n_blocks = 1; n_blocks <= 7; n_blocks++)
         for (uint64_t n_rows = 1; n_rows <= 9; n_rows++)
-            check_part(info, n_rows, n_blocks * block);
-    check_part(info, 3, block == 1 ? 172 : block * 9);
-    check_part(info, 2, 4096);
+            check_part(info, n_rows, n_blocks * block, &state);
+    check_part(info, 3, block == 1 ? 172 : block * 9, &state);
+    check_part(info, 2, 4096, &state);
 }
 END_TEST
 

@@ -1,0 +1,169 @@
+/* Kernels that multiply by a weight matrix, for tests (linear.h). */
+#include "linear.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "step_state.h"
+
+const enum tensor_format linear_formats[N_LINEAR_FORMATS] = {
+    FORMAT_F32,  FORMAT_F16,  FORMAT_BF16, FORMAT_Q8_0,
+    FORMAT_Q4_0, FORMAT_Q4_1, FORMAT_Q4_K, FORMAT_Q6_K,
+};
+
+static void add_matvec(linear_kernel *out, const char *format, uint32_t tier, uint32_t lanes,
+                       uint32_t subgroups, uint32_t outputs, uint32_t rows_per_y)
+{
+    *out = (linear_kernel){
+        .constants = {lanes * subgroups, lanes, outputs, rows_per_y},
+        .n_constants = 4,
+        .outputs_per_group = outputs * subgroups,
+        .rows_per_group = rows_per_y,
+        .lanes = lanes,
+        .pins_subgroup = tier > 0,
+    };
+    snprintf(out->shader, sizeof out->shader, "matvec_%s_t%u", format, tier);
+}
+
+static void add_direct(linear_kernel *out, const char *format, uint32_t lanes, uint32_t outputs,
+                       uint32_t rows_per_y)
+{
+    *out = (linear_kernel){
+        .constants = {lanes, lanes, outputs, rows_per_y},
+        .n_constants = 4,
+        .outputs_per_group = lanes * outputs,
+        .rows_per_group = rows_per_y,
+    };
+    snprintf(out->shader, sizeof out->shader, "matvec_direct_%s", format);
+}
+
+static void add_matmul(linear_kernel *out, const char *format, uint32_t bm, uint32_t bn,
+                       uint32_t bk, uint32_t tm, uint32_t tn)
+{
+    *out = (linear_kernel){
+        .constants = {bm / tm * (bn / tn), bm, bn, bk, tm, tn},
+        .n_constants = 6,
+        .outputs_per_group = bm,
+        .rows_per_group = bn,
+    };
+    snprintf(out->shader, sizeof out->shader, "matmul_%s", format);
+}
+
+uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[MAX_LINEAR_KERNELS])
+{
+    const char *format = info->shader;
+    uint32_t n = 0;
+
+    add_matvec(&out[n++], format, 0, 16, 1, 4, 32);
+    add_matvec(&out[n++], format, 0, 16, 1, 4, 8);
+    if (h->gpu->tier >= 1) {
+        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 1, 4, 32);
+        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 1, 4, 8);
+        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 2, 2, 32);
+    }
+    add_direct(&out[n++], format, 8, 4, 32);
+    add_direct(&out[n++], format, 8, 4, 8);
+    add_direct(&out[n++], format, 4, 1, 8);
+    add_matmul(&out[n++], format, 64, 64, 32, 4, 8);
+    add_matmul(&out[n++], format, 16, 8, 16, 2, 4);
+    for (uint32_t i = 0; i < n; i++)
+        out[i].pipeline = harness_pipeline(h, out[i].shader, out[i].constants, out[i].n_constants,
+                                           out[i].pins_subgroup);
+    return n;
+}
+
+matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k, bool positive,
+                     uint64_t *state)
+{
+    const format_info *format = format_find(info->format);
+    uint64_t n = (uint64_t)m * k, n_bytes = n / format->block_size * format->block_bytes;
+    matrix w = {
+        .info = info,
+        .m = m,
+        .k = k,
+        .padded_k = (uint32_t)repack_padded_k(info, k),
+        .values = malloc(n * sizeof(double)),
+        .magnitudes = malloc(n * sizeof(double)),
+    };
+    uint64_t plane_bytes = repack_bytes(info, m, k, w.plane_words);
+    uint8_t *blocks = malloc(n_bytes), *planes = calloc(1, plane_bytes);
+
+    ck_assert(k % format->block_size == 0 && w.values && w.magnitudes && blocks && planes);
+    random_blocks(format, blocks, n / format->block_size, state);
+    for (uint64_t i = 3; positive && info->format == FORMAT_F32 && i < n_bytes; i += 4)
+        blocks[i] &= 0x7f;
+    format_dequantize(format, blocks, n, w.values);
+    weight_magnitudes(format, blocks, n, w.magnitudes);
+    repack_rows(info, blocks, m, k, planes);
+    w.buffer = harness_buffer(h, plane_bytes, planes);
+    free(planes);
+    free(blocks);
+    return w;
+}
+
+void matrix_free(harness *h, matrix *w)
+{
+    harness_free(h, &w->buffer);
+    free(w->values);
+    free(w->magnitudes);
+    memset(w, 0, sizeof *w);
+}
+
+void matrix_dot(const matrix *w, uint32_t o, const float *x, double *sum, double *magnitude)
+{
+    const double *values = w->values + (uint64_t)o * w->k;
+    const double *magnitudes = w->magnitudes + (uint64_t)o * w->k;
+
+    *sum = *magnitude = 0;
+    for (uint32_t i = 0; i < w->k; i++) {
+        *sum += values[i] * x[i];
+        *magnitude += magnitudes[i] * fabs((double)x[i]);
+    }
+}
+
+/* The classic bound: n roundings on the longest way from a product to the result give at most
+ * n u / (1 - n u) of the terms' magnitudes. The ways: one fma for each weight; or, where lanes
+ * share a row, a chunk of at most 16, up to four fma for each chunk of a lane, and the lanes.
+ * Values that need rounding themselves, bias and residual make six more. */
+double linear_error(const linear_kernel *kernel, const matrix *w, double magnitude)
+{
+    double u = ldexp(1, -24), n_roundings = w->padded_k;
+
+    if (kernel->lanes != 0) {
+        uint32_t n_chunks = w->padded_k / w->info->chunk;
+        n_roundings = 16 + 4 * ((n_chunks + kernel->lanes - 1) / kernel->lanes) + kernel->lanes;
+    }
+    n_roundings += 6;
+    /* and where products vanish: far below any sum here */
+    return n_roundings * u / (1 - n_roundings * u) * magnitude + w->padded_k * ldexp(1, -100);
+}
+
+void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
+                     const gpu_buffer *state, const linear_run *run)
+{
+    const uint32_t push[9] = {
+        w->m,
+        w->padded_k / w->info->chunk,
+        w->plane_words[1],
+        w->plane_words[2],
+        w->plane_words[3],
+        run->x_stride,
+        run->y_stride,
+        run->y_offset,
+        run->flags,
+    };
+    const gpu_buffer *buffers[KERNEL_STORAGE_BUFFERS] = {&w->buffer, run->x, run->y, run->bias};
+    uint32_t *words = state->mapped;
+    uint32_t groups_x = (w->m + kernel->outputs_per_group - 1) / kernel->outputs_per_group;
+    uint32_t groups_y = (run->rows + kernel->rows_per_group - 1) / kernel->rows_per_group;
+
+    /* The other count is wrong on purpose. */
+    words[S_ROWS] = run->flags & LINEAR_OUT_ROWS ? 1000 : run->rows;
+    words[S_OUT_ROWS] = run->flags & LINEAR_OUT_ROWS ? run->rows : 1000;
+    harness_run(h, kernel->pipeline, buffers, state, push, sizeof push,
+                run->fold ? (groups_x + 1) / 2 : groups_x, groups_y, run->fold ? 2 : 1);
+}

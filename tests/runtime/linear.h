@@ -1,0 +1,61 @@
+/* The kernels that multiply by a weight matrix, for tests: random matrices on the device with a
+ * reference in double precision, and one way to run matvec, matvec_direct and matmul. */
+#ifndef OUTRIDER_TEST_LINEAR_H
+#define OUTRIDER_TEST_LINEAR_H
+
+#include "harness.h"
+#include "random_weights.h"
+#include "repack.h"
+
+/* Flags of shaders/linear.glsl. */
+#define LINEAR_ACCUMULATE 1u
+#define LINEAR_BIAS 2u
+#define LINEAR_OUT_ROWS 4u
+
+extern const enum tensor_format linear_formats[];
+#define N_LINEAR_FORMATS 8
+
+/* One kernel with its sizes. */
+typedef struct linear_kernel {
+    char shader[32];
+    uint32_t constants[6], n_constants;
+    uint32_t outputs_per_group, rows_per_group;
+    uint32_t lanes; /* that share a row; 0: a sum is one chain over k */
+    bool pins_subgroup;
+    VkPipeline pipeline;
+} linear_kernel;
+
+#define MAX_LINEAR_KERNELS 12
+
+/* All kernels and forms that the device can run for a format, with pipelines. Returns their number.
+ */
+uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[MAX_LINEAR_KERNELS]);
+
+typedef struct matrix {
+    const repack_info *info;
+    uint32_t m, k, padded_k;
+    uint32_t plane_words[REPACK_MAX_PLANES];
+    double *values, *magnitudes; /* [m][k] */
+    gpu_buffer buffer;
+} matrix;
+
+/* positive: all F32 weights above 0 (other formats keep their signs). */
+matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k, bool positive,
+                     uint64_t *state);
+void matrix_free(harness *h, matrix *w);
+
+/* Sum and sum of magnitudes of row o of w with x[k]. */
+void matrix_dot(const matrix *w, uint32_t o, const float *x, double *sum, double *magnitude);
+/* Largest rounding error of an output whose terms have that sum of magnitudes. */
+double linear_error(const linear_kernel *kernel, const matrix *w, double magnitude);
+
+typedef struct linear_run {
+    uint32_t rows, x_stride, y_stride, y_offset, flags;
+    const gpu_buffer *x, *y, *bias; /* bias: NULL without */
+    bool fold;                      /* outputs over two workgroups in z */
+} linear_run;
+
+void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
+                     const gpu_buffer *state, const linear_run *run);
+
+#endif
