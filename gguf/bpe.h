@@ -15,7 +15,7 @@ bool bpe_merges_load(const gguf_file *file, const vocab *vocab, bpe_merges **out
                      gguf_error *error);
 void bpe_merges_free(bpe_merges **merges); /* sets it to NULL; NULL inside is allowed */
 
-/* Appends the ids of a text that holds no special tokens. Valid UTF-8, less than 2^30 bytes. */
+/* Appends the ids of a text that holds no special tokens. Valid UTF-8, at most 2^30 bytes. */
 bool bpe_tokenize(const vocab *vocab, const char *text, size_t n_bytes, merge_list *scratch,
                   token_list *out, gguf_error *error);
 

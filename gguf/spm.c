@@ -84,14 +84,14 @@ static bool add_fallback(const vocab *v, const char *text, uint32_t length, toke
     return true;
 }
 
-bool spm_tokenize(const vocab *v, const char *text, size_t n_bytes, bool after_special,
-                  merge_list *scratch, token_list *out, gguf_error *error)
+bool spm_tokenize(const vocab *v, const char *text, size_t n_bytes, merge_list *scratch,
+                  token_list *out, gguf_error *error)
 {
     bool ok = false;
     size_t n = 0;
     if (n_bytes == 0)
         return true;
-    char *escaped = escape_blanks(text, n_bytes, after_special && v->adds_space_prefix, &n);
+    char *escaped = escape_blanks(text, n_bytes, v->adds_space_prefix, &n);
     if (!escaped)
         return gguf_no_memory(error, "tokenising a text");
 

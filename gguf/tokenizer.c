@@ -14,13 +14,13 @@
 /* Three times this, as blanks of SPM, and all places in it fit 32 bits. */
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 
-static bool tokenize_plain(const vocab *v, const char *text, size_t n_bytes, bool after_special,
-                           merge_list *scratch, token_list *out, gguf_error *error)
+static bool tokenize_plain(const vocab *v, const char *text, size_t n_bytes, merge_list *scratch,
+                           token_list *out, gguf_error *error)
 {
     if (n_bytes == 0)
         return true;
     if (v->model == VOCAB_SPM)
-        return spm_tokenize(v, text, n_bytes, after_special, scratch, out, error);
+        return spm_tokenize(v, text, n_bytes, scratch, out, error);
     return bpe_tokenize(v, text, n_bytes, scratch, out, error);
 }
 
@@ -54,8 +54,7 @@ bool tokenize(const vocab *v, const char *text, size_t n_bytes, unsigned flags, 
     }
     size_t at = 0;
     for (size_t i = 0; i < n_hits; i++) {
-        if (!tokenize_plain(v, text + at, hits[i].start - at, at == 0 || i > 0, &scratch, &out,
-                            error))
+        if (!tokenize_plain(v, text + at, hits[i].start - at, &scratch, &out, error))
             goto done;
         if (!token_list_add(&out, (int32_t)hits[i].id)) {
             gguf_no_memory(error, "token ids");
@@ -63,7 +62,7 @@ bool tokenize(const vocab *v, const char *text, size_t n_bytes, unsigned flags, 
         }
         at = hits[i].start + hits[i].length;
     }
-    if (!tokenize_plain(v, text + at, n_bytes - at, true, &scratch, &out, error))
+    if (!tokenize_plain(v, text + at, n_bytes - at, &scratch, &out, error))
         goto done;
     *ids = out.ids;
     *n_ids = out.n;

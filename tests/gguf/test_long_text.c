@@ -107,7 +107,9 @@ START_TEST(long_runs_are_fast)
     vocab *v = load_pattern(patterns[_i]);
     for (size_t r = 0; r < N_ELEMENTS(runs); r++) {
         for (size_t t = 0; t < N_ELEMENTS(tails); t++) {
-            if (with_all_tails || t == (r + (size_t)_i) % N_ELEMENTS(tails))
+            /* What follows matters most to blanks, which a pattern may have to give back. */
+            bool is_blank = strcmp(runs[r].unit, " ") == 0 || strcmp(runs[r].unit, "\t") == 0;
+            if (with_all_tails || is_blank || t == (r + (size_t)_i) % N_ELEMENTS(tails))
                 assert_fast(v, runs[r].what, runs[r].unit, N_LONG / strlen(runs[r].unit), tails[t]);
         }
     }

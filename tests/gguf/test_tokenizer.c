@@ -257,6 +257,11 @@ START_TEST(merges_follow_rank_and_fall_apart)
     ASSERT_IDS(v, "   ", 0, 258, ' ');
     ASSERT_IDS(v, "\n\xc3\xa9", 0, '\n', 0xc3, 0xa9);
     vocab_free(&v);
+    /* Of equal merges the first counts. */
+    static const gguf_string twice[] = {TEXT("a b"), TEXT("b c"), TEXT("a b")};
+    v = load_bytes("gpt-2", more, NULL, N_ELEMENTS(more), twice, N_ELEMENTS(twice));
+    ASSERT_IDS(v, "abc", 0, 256, 'c');
+    vocab_free(&v);
     /* A piece that is a token as a whole needs no merges, where the pattern says so. */
     v = load_bytes("llama-bpe", more, NULL, N_ELEMENTS(more), merges, N_ELEMENTS(merges));
     ASSERT_IDS(v, "abc", 0, 259);

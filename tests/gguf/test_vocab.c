@@ -269,6 +269,34 @@ static vocab *load_tokens(const gguf_string *tokens, size_t n, uint32_t bos, uin
     return v;
 }
 
+START_TEST(stop_tokens_by_name)
+{
+    static const gguf_string tokens[] = {
+        {"a", 1},           {"<|im_end|>", 10},   {"<|eot_id|>", 10},
+        {"<|end|>", 7},     {"<|eom_id|>", 10},   {"<|end_of_text|>", 15},
+        {"<|return|>", 10}, {"<|im_start|>", 12}, {"<end_of_turn>", 13},
+    };
+    /* The name alone does not do: <|end|> is a normal token here, <end_of_turn> user-defined. */
+    static const int32_t types[N_ELEMENTS(tokens)] = {1, 3, 3, 1, 3, 3, 3, 3, 4};
+    static const bool stops[N_ELEMENTS(tokens)] = {false, true, true,  false, true,
+                                                   true,  true, false, true};
+    vocab_builder builder = {0};
+    vocab *v;
+    gguf_error error;
+    builder_string(&builder, "tokenizer.ggml.model", "gpt2", 4);
+    builder_strings(&builder, "tokenizer.ggml.tokens", tokens, N_ELEMENTS(tokens));
+    builder_i32s(&builder, "tokenizer.ggml.token_type", types, N_ELEMENTS(types));
+    builder_strings(&builder, "tokenizer.ggml.merges", NULL, 0);
+    ck_assert_msg(builder_load(&builder, &v, &error), "%s", error.text);
+    for (uint32_t id = 0; id < N_ELEMENTS(tokens); id++)
+        ck_assert_msg(vocab_is_stop(v, id) == stops[id], "%s", tokens[id].data);
+    ck_assert_int_eq(vocab_eot(v), 2); /* the first of the names, not of the ids */
+    ck_assert_int_eq(vocab_eos(v), -1);
+    vocab_free(&v);
+    builder_free(&builder);
+}
+END_TEST
+
 START_TEST(compatible_vocabularies)
 {
     static const gguf_string tokens[] = {{"a", 1}, {"b\n", 2}, {"c", 1}, {"d", 1}};
@@ -313,6 +341,7 @@ int main(void)
     tcase_add_test(tests, missing_pattern_means_default);
     tcase_add_test(tests, all_ones_means_no_id);
     tcase_add_loop_test(tests, bad_file_is_named, 0, (int)N_ELEMENTS(bad_files));
+    tcase_add_test(tests, stop_tokens_by_name);
     tcase_add_test(tests, compatible_vocabularies);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
