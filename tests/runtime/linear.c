@@ -66,7 +66,7 @@ uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[M
         add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 2, 2, 32);
     }
     add_direct(&out[n++], format, 8, 4, 32);
-    add_direct(&out[n++], format, 8, 4, 8);
+    add_direct(&out[n++], format, 8, 8, 8);
     add_direct(&out[n++], format, 4, 1, 8);
     add_matmul(&out[n++], format, 64, 64, 32, 4, 8);
     add_matmul(&out[n++], format, 16, 8, 16, 2, 4);
@@ -76,8 +76,8 @@ uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[M
     return n;
 }
 
-matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k, bool positive,
-                     uint64_t *state)
+matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k,
+                     enum weights_kind kind, uint64_t *state)
 {
     const format_info *format = format_find(info->format);
     uint64_t n = (uint64_t)m * k, n_bytes = n / format->block_size * format->block_bytes;
@@ -93,9 +93,7 @@ matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k
     uint8_t *blocks = malloc(n_bytes), *planes = calloc(1, plane_bytes);
 
     ck_assert(k % format->block_size == 0 && w.values && w.magnitudes && blocks && planes);
-    random_blocks(format, blocks, n / format->block_size, state);
-    for (uint64_t i = 3; positive && info->format == FORMAT_F32 && i < n_bytes; i += 4)
-        blocks[i] &= 0x7f;
+    random_blocks(format, blocks, n / format->block_size, kind, state);
     format_dequantize(format, blocks, n, w.values);
     weight_magnitudes(format, blocks, n, w.magnitudes);
     repack_rows(info, blocks, m, k, planes);

@@ -39,9 +39,8 @@ typedef struct matrix {
     gpu_buffer buffer;
 } matrix;
 
-/* positive: all F32 weights above 0 (other formats keep their signs). */
-matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k, bool positive,
-                     uint64_t *state);
+matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k,
+                     enum weights_kind kind, uint64_t *state);
 void matrix_free(harness *h, matrix *w);
 
 /* Sum and sum of magnitudes of row o of w with x[k]. */

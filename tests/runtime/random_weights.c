@@ -33,11 +33,13 @@ float random_unit(uint64_t *state)
     return (float)(random_u32(state) >> 8) / (1 << 23) - 1;
 }
 
-static void random_half(uint8_t *dst, uint64_t *state)
+static void random_half(uint8_t *dst, enum weights_kind kind, uint64_t *state)
 {
     uint32_t bits = random_u32(state) & 0xffff;
 
-    if ((bits & 0x7c00) == 0x7c00 || random_u32(state) % 4 == 0)
+    if (kind != WEIGHTS_WIDE)
+        bits = (bits & 0x87ff) | 0x3800;
+    else if ((bits & 0x7c00) == 0x7c00 || random_u32(state) % 4 == 0)
         bits &= 0x83ff;
     dst[0] = (uint8_t)bits;
     dst[1] = (uint8_t)(bits >> 8);
@@ -49,7 +51,8 @@ static void bound_float(uint8_t upper[2])
     upper[1] = (uint8_t)((upper[1] & 0x80) | 0x3c | (upper[1] & 3));
 }
 
-void random_blocks(const format_info *format, uint8_t *data, uint64_t n_blocks, uint64_t *state)
+void random_blocks(const format_info *format, uint8_t *data, uint64_t n_blocks,
+                   enum weights_kind kind, uint64_t *state)
 {
     for (uint64_t i = 0; i < n_blocks * format->block_bytes; i++)
         data[i] = (uint8_t)random_u32(state);
@@ -58,11 +61,13 @@ void random_blocks(const format_info *format, uint8_t *data, uint64_t n_blocks, 
 
         if (format->id == FORMAT_F32)
             bound_float(block + 2);
+        if (format->id == FORMAT_F32 && kind == WEIGHTS_POSITIVE)
+            block[3] &= 0x7f;
         if (format->id == FORMAT_BF16)
             bound_float(block);
         for (size_t h = 0; h < N_HALFS; h++)
             for (int i = 0; halfs[h].format == format->id && i < halfs[h].n_halfs; i++)
-                random_half(block + halfs[h].offset[i], state);
+                random_half(block + halfs[h].offset[i], kind, state);
     }
 }
 

@@ -43,8 +43,8 @@ static void check_format(harness *h, const repack_info *info, uint32_t k, bool h
 {
     enum { FIRST = 7, SECOND = 6, ROWS = 11, BASE = 5 };
     const float scale = 1.5f; /* a product with it rounds once */
-    matrix parts[2] = {matrix_random(h, info, FIRST, k, false, seed),
-                       matrix_random(h, info, SECOND, k, false, seed)};
+    matrix parts[2] = {matrix_random(h, info, FIRST, k, WEIGHTS_WIDE, seed),
+                       matrix_random(h, info, SECOND, k, WEIGHTS_WIDE, seed)};
     uint32_t padded = parts[0].padded_k, stride = (padded + 8) / 4 * 4;
     gpu_buffer lane = harness_buffer(h, (LANE_HISTORY + 64) * 4, NULL);
     gpu_buffer state = harness_buffer(h, STATE_WORDS * 4, NULL);

@@ -52,11 +52,11 @@ typedef struct problem {
 } problem;
 
 static void problem_create(problem *p, harness *h, const repack_info *info, uint32_t m, uint32_t k,
-                           uint32_t n_rows, bool positive, uint64_t *state)
+                           uint32_t n_rows, enum weights_kind kind, uint64_t *state)
 {
     memset(p, 0, sizeof *p);
     p->h = h;
-    p->w = matrix_random(h, info, m, k, positive, state);
+    p->w = matrix_random(h, info, m, k, kind, state);
     p->n_rows = n_rows;
     p->x_stride = p->w.padded_k + 4;
     p->y_stride = m + OFFSET + 5;
@@ -190,7 +190,8 @@ static void rows_are_right_and_alike(format_kernels *f)
         shape s = shape_of(f->info, i);
         problem p;
 
-        problem_create(&p, &f->h, f->info, s.m, s.k, MAX_ROWS, false, &f->seed);
+        problem_create(&p, &f->h, f->info, s.m, s.k, MAX_ROWS, i % 2 ? WEIGHTS_WIDE : WEIGHTS_EVEN,
+                       &f->seed);
         for (uint32_t c = 0; c < f->n_kernels; c++) {
             const linear_kernel *kernel = &f->kernels[c];
 
@@ -235,7 +236,7 @@ static void cuts_of_many_rows_are_alike(format_kernels *f)
     uint32_t n_rows = harness_is_slow(&f->h) ? 70 : 150;
     problem p;
 
-    problem_create(&p, &f->h, f->info, 70, shape_of(f->info, 2).k, n_rows, false, &f->seed);
+    problem_create(&p, &f->h, f->info, 70, shape_of(f->info, 2).k, n_rows, WEIGHTS_EVEN, &f->seed);
     for (uint32_t c = 0; c < f->n_kernels; c++) {
         const linear_kernel *kernel = &f->kernels[c];
 
@@ -298,7 +299,7 @@ static void flags_add_bias_and_residual(format_kernels *f)
     };
     problem p;
 
-    problem_create(&p, &f->h, f->info, 75, shape_of(f->info, 1).k, 11, false, &f->seed);
+    problem_create(&p, &f->h, f->info, 75, shape_of(f->info, 1).k, 11, WEIGHTS_WIDE, &f->seed);
     gpu_buffer bias = random_rows(&f->h, 1, p.w.m, &f->seed);
     for (uint32_t c = 0; c < f->n_kernels; c++) {
         run_rows(&p, &f->kernels[c], p.n_rows, false);
@@ -340,7 +341,7 @@ START_TEST(longest_rows_are_complete)
         bool is_tiled = strncmp(kernels[c].shader, "matmul", 6) == 0;
         problem p;
 
-        problem_create(&p, &h, info, 3, is_tiled ? 32768 : 65536, rows, true, &state);
+        problem_create(&p, &h, info, 3, is_tiled ? 32768 : 65536, rows, WEIGHTS_POSITIVE, &state);
         float *x = p.x.mapped;
         for (uint32_t i = 0; i < rows * p.x_stride; i++)
             x[i] = fabsf(x[i]);

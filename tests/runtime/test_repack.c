@@ -93,7 +93,7 @@ static void check_part(const repack_info *info, uint64_t n_rows, uint64_t k, uin
     ck_assert(blocks && expected && dst);
     ck_assert_uint_eq(n_bytes % 16, 0);
     memset(dst + n_bytes, 0xa5, 16);
-    random_blocks(format, blocks, n / format->block_size, state);
+    random_blocks(format, blocks, n / format->block_size, WEIGHTS_WIDE, state);
     format_dequantize(format, blocks, n, expected);
     repack_rows(info, blocks, n_rows, k, dst);
     words = (const uint32_t *)(const void *)dst;
