@@ -35,6 +35,8 @@ bool tokenize(const vocab *v, const char *text, size_t n_bytes, unsigned flags, 
     *ids = NULL;
     *n_ids = 0;
 
+    if (n_bytes == 0) /* text may be NULL, from which even an offset of 0 must not be taken */
+        text = "";
     if (n_bytes > MAX_TEXT_BYTES)
         return gguf_fail(error, "the text has %zu bytes; at most %zu can be tokenised", n_bytes,
                          MAX_TEXT_BYTES);

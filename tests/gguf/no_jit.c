@@ -1,5 +1,5 @@
-/* A system that forbids machine code made at run time: linked with --wrap=pcre2_jit_compile_8, tests
- * of the tokenisers run on PCRE2's interpreter. */
+/* A system that forbids machine code made at run time: linked with --wrap=pcre2_jit_compile_8,
+ * tests of the tokenisers run on PCRE2's interpreter. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
