@@ -17,13 +17,8 @@ static const char *const turn_end_names[] = {
     "<|eot|>",    "<EOT>",      "< EOT >", "_<EOT>",        "<end_of_utterance>",
 };
 static const char *const text_end_names[] = {
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<|eom_id|>",
-    "<|return|>",
-    "<|call|>",
-    "<\xef\xbd\x9c"
-    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+    "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>",
+    "<|return|>",    "<|call|>",        "<\uff5cend\u2581of\u2581sentence\uff5c>",
 };
 #define N_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
