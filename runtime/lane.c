@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop_budget.h"
 #include "record.h"
 
 /* --------------------------------------------------------------------- building blocks */
@@ -226,7 +227,8 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
         result = context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
         goto fail;
     }
-    if ((result = create_buffers(l)) != OTR_OK || (result = create_pools(l)) != OTR_OK ||
+    if ((result = loop_budget_check(model, n_ctx)) != OTR_OK ||
+        (result = create_buffers(l)) != OTR_OK || (result = create_pools(l)) != OTR_OK ||
         (result = transformer_build(l)) != OTR_OK)
         goto fail;
     if (l->n_grids > MAX_GRIDS) {

@@ -72,6 +72,7 @@ typedef struct linear_shape {
     uint32_t flags;       /* of shaders/linear.glsl */
     uint32_t matvec_rows; /* of a workgroup in y */
     bool shared;          /* matrix times matrix through shared memory */
+    bool matvec_only;
 } linear_shape;
 void check_linear(selftest *t, const linear_shape *shape);
 typedef struct head_shape {

@@ -17,19 +17,14 @@
 #define OUTRIDER_TEST_HARNESS_H
 
 #include "kernel.h"
-#include "memory.h"
+#include "kernel_run.h"
 
 #define HARNESS_MAX_OBJECTS 256
 
 typedef struct harness {
     otr_context *context;
     gpu *gpu;
-    VkDescriptorPool descriptor_pool;
-    VkDescriptorSet set;
-    VkCommandPool command_pool;
-    VkCommandBuffer commands;
-    VkFence fence;
-    gpu_buffer spare; /* bound where a kernel has no buffer */
+    kernel_runner runner;
     gpu_buffer buffers[HARNESS_MAX_OBJECTS];
     uint32_t n_buffers;
     VkPipeline pipelines[HARNESS_MAX_OBJECTS];

@@ -1,0 +1,102 @@
+/* The budget of loop iterations (loop_budget.h). The formulas follow the loops of shaders/. */
+#include "loop_budget.h"
+
+#include "step_state.h"
+
+#define ATTENTION_PAGE 32 /* as transformer.c and shaders/attention.comp have it */
+
+static uint64_t rounds(uint64_t n, uint64_t of)
+{
+    return (n + of - 1) / of;
+}
+
+/* Positions of a page are shared among the lanes for the scores (one loop over the head's pairs
+ * each) and for their exponentials; every lane goes over all of them for the maximum and for the
+ * sum. */
+static uint64_t loops_of_page(const tuning *t, uint32_t head_size)
+{
+    uint64_t shared = rounds(ATTENTION_PAGE, t->attention_lanes);
+
+    return 1 + shared * (1 + head_size / 2) + ATTENTION_PAGE + shared + ATTENTION_PAGE;
+}
+
+uint64_t loops_of_attention(const tuning *t, uint64_t n_positions, uint32_t head_size)
+{
+    return rounds(n_positions, ATTENTION_PAGE) * loops_of_page(t, head_size);
+}
+
+uint64_t loops_max_positions(const tuning *t, uint32_t head_size)
+{
+    return LOOP_BUDGET / loops_of_page(t, head_size) * ATTENTION_PAGE;
+}
+
+/* A lane's chunks once for each tile of 8 rows; tier 0 adds the lanes' sums in a loop at the end.
+ */
+uint64_t loops_of_matvec(uint64_t n_chunks, uint32_t lanes)
+{
+    return rounds(MAX_ROWS, 8) * (rounds(n_chunks, lanes) + rounds(4 * 8, lanes) * (1 + lanes));
+}
+
+/* The sum of squares and the output, each a lane's share of the row; the lanes' sums. */
+uint64_t loops_of_rmsnorm(const tuning *t, uint64_t n)
+{
+    return 2 * rounds(n, t->norm_lanes) + t->norm_lanes;
+}
+
+/* Passes over the row four items at a time, the digits of its walks, the penalty's window: see the
+ * head of shaders/sample.comp. */
+uint64_t loops_of_sample(const tuning *t, uint64_t n_vocab)
+{
+    uint64_t lanes = t->sample_lanes;
+
+    return 15 * rounds(n_vocab, 4 * lanes) + 11 * (rounds(256, lanes) + 48) + 22 +
+           rounds(512, lanes) * 129;
+}
+
+static otr_result too_long(const otr_model *model, const char *kernel, uint64_t loops,
+                           const char *what, uint64_t size)
+{
+    return context_fail(
+        model->context, OTR_ERROR_UNSUPPORTED,
+        "%s: %s of %llu takes %llu loop iterations in kernel '%s'; software devices "
+        "such as %s are trusted with %u",
+        model->name, what, (unsigned long long)size, (unsigned long long)loops, kernel,
+        model->gpu->info->name, LOOP_BUDGET);
+}
+
+static otr_result check_weight(const otr_model *model, const tuning *t, const weight *w)
+{
+    uint32_t lanes = model->gpu->tier >= 1 ? model->gpu->subgroup_size : t->matvec_lanes;
+    uint64_t loops = weight_exists(w) ? loops_of_matvec(w->n_chunks, lanes) : 0;
+
+    return loops > LOOP_BUDGET ? too_long(model, "matvec", loops, "a row of weights", w->k)
+                               : OTR_OK;
+}
+
+otr_result loop_budget_check(const otr_model *model, uint32_t n_ctx)
+{
+    const tuning *t = tuning_find(model->gpu);
+    const hparams *h = &model->h;
+    uint64_t most = loops_max_positions(t, h->head_size);
+    otr_result result = OTR_OK;
+
+    if (!model->gpu->is_cpu)
+        return OTR_OK;
+    if (n_ctx > most)
+        return context_fail(
+            model->context, OTR_ERROR_UNSUPPORTED,
+            "a context of %u positions is too long for %s: software devices are "
+            "trusted with %llu positions of heads of %u; use a smaller context or a "
+            "GPU",
+            n_ctx, model->gpu->info->name, (unsigned long long)most, h->head_size);
+    if (loops_of_rmsnorm(t, h->n_embd) > LOOP_BUDGET)
+        return too_long(model, "rmsnorm", loops_of_rmsnorm(t, h->n_embd), "an embedding",
+                        h->n_embd);
+    if (loops_of_sample(t, h->n_vocab) > LOOP_BUDGET)
+        return too_long(model, "sample", loops_of_sample(t, h->n_vocab), "a vocabulary",
+                        h->n_vocab);
+    for (uint32_t layer = 0; layer < h->n_layers && result == OTR_OK; layer++)
+        for (int id = 0; id < N_WEIGHTS && result == OTR_OK; id++)
+            result = check_weight(model, t, model_weight(model, (enum weight_id)id, layer));
+    return result;
+}
