@@ -10,7 +10,7 @@
 #include "device.h"
 
 /* Environment variables that this file reads:
- *   OUTRIDER_DEBUG          comma-separated: validation, timestamps, tier0
+ *   OUTRIDER_DEBUG          comma-separated: validation, timestamps, tier0, gpu
  *   OUTRIDER_VULKAN_LOADER  path of the Vulkan loader to use instead of the system's libvulkan.so.1
  *   OUTRIDER_CACHE_DIR, XDG_CACHE_HOME, HOME  where the pipeline cache lives */
 
@@ -38,6 +38,7 @@ static void read_debug_options(otr_context *context)
         {"validation", &context->validation},
         {"timestamps", &context->timestamps},
         {"tier0", &context->force_tier0},
+        {"gpu", &context->as_gpu},
     };
 
     while (at && *at) {
@@ -52,7 +53,7 @@ static void read_debug_options(otr_context *context)
         if (!known)
             context_log(
                 context, OTR_LOG_WARNING,
-                "OUTRIDER_DEBUG: unknown option '%.*s' (known: validation, timestamps, tier0)",
+                "OUTRIDER_DEBUG: unknown option '%.*s' (known: validation, timestamps, tier0, gpu)",
                 (int)length, at);
         at += length + (at[length] == ',');
     }

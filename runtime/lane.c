@@ -11,7 +11,7 @@
 
 /* --------------------------------------------------------------------- building blocks */
 
-uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows)
+uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows, uint32_t tile)
 {
     uint32_t most = l->gpu->limits.maxComputeWorkGroupCount[0];
     uint32_t z = (x + most - 1) / most;
@@ -20,7 +20,7 @@ uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows)
     entry[G_X] = (x + z - 1) / z;
     entry[G_Z] = z;
     entry[G_Y_ROWS] = rows_per_y;
-    entry[G_SOURCE] = output_rows;
+    entry[G_SOURCE] = (uint32_t)output_rows | tile << G_TILE_SHIFT;
     for (uint32_t i = 0; i < l->n_grids; i++)
         if (!memcmp(l->grids[i], entry, sizeof entry))
             return i;

@@ -91,8 +91,9 @@ typedef struct binding {
 } binding;
 
 /* Entry of the grid table for x workgroups (folded into z where needed) and, in y, one workgroup for
- * each rows_per_y rows (0: one in all) of the step's rows or output rows. */
-uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows);
+ * each rows_per_y rows (0: one in all) of the step's rows or output rows. tile: 0, or the dispatch takes
+ * part only where tiles of so many rows do (step_state.h), and y counts tiles. */
+uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows, uint32_t tile);
 /* Descriptor set with up to KERNEL_STORAGE_BUFFERS buffers and the step state. */
 otr_result lane_bind(lane *l, const binding *bindings, uint32_t n, VkDescriptorSet *set);
 /* Appends an operation (copied). */

@@ -43,7 +43,11 @@
 #define G_X 0      /* workgroups in x */
 #define G_Z 1      /* workgroups in z (folded x; see workgroup_index) */
 #define G_Y_ROWS 2 /* rows of one workgroup in y; 0: always one */
-#define G_SOURCE 3 /* 0: S_ROWS, 1: S_OUT_ROWS */
+#define G_SOURCE 3 /* bit 0: 0 counts S_ROWS, 1 S_OUT_ROWS; from G_TILE_SHIFT: rows of a tile, or 0 */
+/* A dispatch with a tile takes part only where its tile fits: tiles of TILE_MAX cover the rows from the
+ * first on, one of the smaller ones (TILE_MAX, 4, 2, 1; the least that holds them) those that are left. */
+#define G_TILE_SHIFT 8
+#define TILE_MAX 8
 
 /* exchange buffer */
 #define X_WORDS 64

@@ -9,7 +9,7 @@
 #include "kernel_pool.h"
 #include "tuning.h"
 
-/* Must match the flags of shaders/matvec.comp and matmul.comp. */
+/* Must match shaders/linear.glsl. */
 enum { MATVEC_ACCUMULATE = 1, MATVEC_BIAS = 2, MATVEC_OUT_ROWS = 4 };
 
 typedef struct builder {
@@ -50,7 +50,7 @@ static otr_result add(builder *b, const char *name, const char *format, const ui
     if (result != OTR_OK)
         return result;
     op.pipeline[PATH_PREFILL] = op.pipeline[PATH_ROWS];
-    op.grid[PATH_ROWS] = lane_grid(b->l, groups_x, rows_per_y, output_rows);
+    op.grid[PATH_ROWS] = lane_grid(b->l, groups_x, rows_per_y, output_rows, 0);
     op.grid[PATH_PREFILL] = op.grid[PATH_ROWS];
     memcpy(op.push, push, push_bytes);
     b->waits = false;
@@ -77,57 +77,85 @@ static uint32_t padded(uint64_t n)
     return (uint32_t)((n + 3) / 4 * 4);
 }
 
-/* y[r][y_offset + o] = W x[r] (+ bias) (+ y): one operation per part of W. */
-static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, uint32_t x_stride,
-                             const gpu_buffer *y, uint32_t y_stride, uint32_t y_offset,
-                             const weight *bias, uint32_t flags)
+/* Software devices: matvec_direct, one operation for each tile of rows, on both paths. */
+static otr_result add_direct(builder *b, const char *format, uint32_t n_outputs, bool output_rows,
+                             operation *op)
+{
+    static const uint32_t tiles[] = {TILE_MAX, 4, 2, 1};
+    uint32_t lanes = b->l->gpu->subgroup_size, outputs = b->t->direct_outputs;
+
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        uint32_t constants[] = {lanes, lanes, outputs, tiles[i]};
+        otr_result result =
+            kernel(b, "matvec_direct", format, constants, 4, false, &op->pipeline[PATH_ROWS]);
+        if (result != OTR_OK)
+            return result;
+        op->grid[PATH_ROWS] =
+            lane_grid(b->l, groups(n_outputs, lanes * outputs), 0, output_rows, tiles[i]);
+        op->pipeline[PATH_PREFILL] = op->pipeline[PATH_ROWS];
+        op->grid[PATH_PREFILL] = op->grid[PATH_ROWS];
+        result = lane_add(b->l, op);
+        if (result != OTR_OK)
+            return result;
+        op->waits = false; /* tiles write different rows */
+    }
+    return OTR_OK;
+}
+
+/* GPUs: matvec for up to MAX_ROWS rows, the tiled matmul for prefill. */
+static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs, bool output_rows,
+                             operation *op)
 {
     const tuning *t = b->t;
     gpu *g = b->l->gpu;
     uint32_t lanes = g->tier >= 1 ? g->subgroup_size : t->matvec_lanes;
     uint32_t subgroups = g->tier >= 1 ? t->matvec_subgroups : 1;
-    bool output_rows = flags & MATVEC_OUT_ROWS;
+    const uint32_t constants[] = {lanes * subgroups, lanes, t->matvec_outputs, 32};
+    const uint32_t *m = t->matmul;
+    const uint32_t tiled[] = {m[0] / m[3] * (m[1] / m[4]), m[0], m[1], m[2], m[3], m[4]};
+    otr_result result = kernel(b, "matvec", format, constants, 4, true, &op->pipeline[PATH_ROWS]);
+
+    op->grid[PATH_ROWS] =
+        lane_grid(b->l, groups(n_outputs, subgroups * t->matvec_outputs), 0, output_rows, 0);
+    if (result == OTR_OK && !output_rows) { /* there are never many rows with logits */
+        result = kernel(b, "matmul", format, tiled, 6, false, &op->pipeline[PATH_PREFILL]);
+        op->grid[PATH_PREFILL] = lane_grid(b->l, groups(n_outputs, m[0]), m[1], false, 0);
+    } else {
+        op->pipeline[PATH_PREFILL] = op->pipeline[PATH_ROWS];
+        op->grid[PATH_PREFILL] = op->grid[PATH_ROWS];
+    }
+    return result == OTR_OK ? lane_add(b->l, op) : result;
+}
+
+/* y[r][y_offset + o] = W x[r] (+ bias) (+ y): for each part of W. */
+static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, uint32_t x_stride,
+                             const gpu_buffer *y, uint32_t y_stride, uint32_t y_offset,
+                             const weight *bias, uint32_t flags)
+{
     bool waits = b->waits;
 
+    if (bias && weight_exists(bias))
+        flags |= MATVEC_BIAS;
     for (uint32_t i = 0; i < w->n_parts; i++) {
         const weight_part *p = &w->parts[i];
-        uint32_t groups_x = groups(p->n_rows, subgroups * t->matvec_outputs);
         /* A binding that the shader names must be valid even when flags leave it unread. */
         binding bindings[4] = {{p->buffer, p->offset, p->n_bytes}, whole(x), whole(y), whole(x)};
-        operation op = {.n_push = 9, .waits = waits};
+        uint32_t push[] = {p->n_rows,         w->n_chunks,       p->plane_words[1],
+                           p->plane_words[2], p->plane_words[3], x_stride,
+                           y_stride,          y_offset + p->first_row, flags};
+        operation op = {.n_push = sizeof push / 4, .waits = waits};
         otr_result result;
 
-        /* Rows of a workgroup in y only cut the work; a row's sum is the same under both. */
-        uint32_t constants[4] = {lanes * subgroups, lanes, t->matvec_outputs, 32};
-        result = kernel(b, "matvec", w->repack->shader, constants, 4, true, &op.pipeline[PATH_ROWS]);
-        if (result != OTR_OK)
-            return result;
-        op.grid[PATH_ROWS] = lane_grid(b->l, groups_x, 0, output_rows);
-        if (output_rows) {
-            op.pipeline[PATH_PREFILL] = op.pipeline[PATH_ROWS];
-            op.grid[PATH_PREFILL] = op.grid[PATH_ROWS];
-        } else {
-            constants[3] = t->prefill_matvec_rows;
-            result = kernel(b, "matvec", w->repack->shader, constants, 4, true,
-                            &op.pipeline[PATH_PREFILL]);
-            if (result != OTR_OK)
-                return result;
-            op.grid[PATH_PREFILL] = lane_grid(b->l, groups_x, t->prefill_matvec_rows, false);
-        }
-        if (bias && weight_exists(bias)) {
-            flags |= MATVEC_BIAS;
+        if (flags & MATVEC_BIAS) {
             bindings[3] = vector_of(bias);
             bindings[3].offset += 4ull * p->first_row;
             bindings[3].range = 4ull * p->n_rows;
         }
-        result = lane_bind(b->l, bindings, 4, &op.set);
-        if (result != OTR_OK)
-            return result;
-        uint32_t push[9] = {p->n_rows,         w->n_chunks,       p->plane_words[1],
-                            p->plane_words[2], p->plane_words[3], x_stride,
-                            y_stride,          y_offset + p->first_row, flags};
         memcpy(op.push, push, sizeof push);
-        result = lane_add(b->l, &op);
+        result = lane_bind(b->l, bindings, 4, &op.set);
+        if (result == OTR_OK)
+            result = (b->t->direct_outputs ? add_direct : add_matvec)(
+                b, w->repack->shader, p->n_rows, flags & MATVEC_OUT_ROWS, &op);
         if (result != OTR_OK)
             return result;
     }

@@ -5,31 +5,28 @@
 static const tuning table[] = {
     {
         .device_class = "software",
-        .matvec_subgroups = 1,
-        .matvec_lanes = 16,
-        .matvec_outputs = 4,
+        .direct_outputs = 8,
         .norm_lanes = 32,
         .attention_lanes = 32,
         .elementwise_lanes = 64,
         .sample_lanes = 128,
         .prefill_rows = 128,
-        .prefill_matvec_rows = 8,
     },
     {
         .device_class = "gpu",
         .matvec_subgroups = 1,
         .matvec_lanes = 64,
         .matvec_outputs = 4,
+        .matmul = {64, 64, 32, 4, 8},
         .norm_lanes = 128,
         .attention_lanes = 32,
         .elementwise_lanes = 64,
         .sample_lanes = 128,
         .prefill_rows = 256,
-        .prefill_matvec_rows = 0,
     },
 };
 
 const tuning *tuning_find(const gpu *g)
 {
-    return &table[g->is_cpu ? 0 : 1];
+    return &table[g->is_cpu && !g->context->as_gpu ? 0 : 1];
 }

@@ -7,16 +7,17 @@
 
 typedef struct tuning {
     const char *device_class;
+    /* Outputs of an invocation of matvec_direct; 0: this class uses matvec and matmul instead. */
+    uint32_t direct_outputs;
     uint32_t matvec_subgroups; /* of a workgroup (tier 1) */
     uint32_t matvec_lanes;     /* of a workgroup (tier 0) */
     uint32_t matvec_outputs;   /* of a subgroup (tier 1) or workgroup (tier 0) */
+    uint32_t matmul[5];        /* BM, BN, BK, TM, TN of matmul.comp */
     uint32_t norm_lanes;
     uint32_t attention_lanes;
     uint32_t elementwise_lanes;
     uint32_t sample_lanes;
     uint32_t prefill_rows; /* of a pass, at first */
-    /* Prefill through the matrix-vector kernel, so many rows a workgroup; 0: the tiled kernel. */
-    uint32_t prefill_matvec_rows;
 } tuning;
 
 const tuning *tuning_find(const gpu *g);

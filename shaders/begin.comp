@@ -92,11 +92,19 @@ void main()
     }
     for (uint i = lane; i < n_grids; i += LANES) {
         uint grid = LANE_GRID + 4 * i;
-        uint n = lane_words[grid + G_SOURCE] == 0 ? rows : out_rows;
+        uint source = lane_words[grid + G_SOURCE];
+        uint n = (source & 1u) == 0u ? rows : out_rows;
         uint rows_per_y = lane_words[grid + G_Y_ROWS];
+        uint tile = source >> G_TILE_SHIFT;
+        uint groups_y = rows_per_y == 0u ? 1u : (n + rows_per_y - 1u) / rows_per_y;
+        if (tile != 0u) {
+            uint left = n % TILE_MAX;
+            uint last_tile = left > 4u ? TILE_MAX : left > 2u ? 4u : left;
+            groups_y = (tile == TILE_MAX ? n / TILE_MAX : 0u) + (tile == last_tile ? 1u : 0u);
+        }
         uint args = LANE_ARGS + 4 * i;
-        lane_words[args] = n == 0 ? 0 : lane_words[grid + G_X];
-        lane_words[args + 1] = rows_per_y == 0 ? 1 : (n + rows_per_y - 1) / rows_per_y;
+        lane_words[args] = n == 0u || groups_y == 0u ? 0u : lane_words[grid + G_X];
+        lane_words[args + 1] = groups_y;
         lane_words[args + 2] = lane_words[grid + G_Z];
     }
 }

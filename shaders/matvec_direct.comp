@@ -16,7 +16,9 @@
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 layout(constant_id = 1) const uint LANES = 8;       // the workgroup size
 layout(constant_id = 2) const uint OUTPUTS = 4;     // of an invocation
-layout(constant_id = 3) const uint ROWS_PER_Y = 32; // rows of one workgroup in y
+// Rows of this pipeline's tile: 8, 4, 2 or 1. Software devices run both sides of a branch under a mask, so
+// each tile is a pipeline of its own, and the arguments of its dispatch (begin.comp) say if it runs.
+layout(constant_id = 3) const uint TILE_ROWS = 8;
 
 #define TILE 1
 #include "matvec_direct_tile.glsl"
@@ -34,20 +36,16 @@ layout(constant_id = 3) const uint ROWS_PER_Y = 32; // rows of one workgroup in 
 void main()
 {
     uint rows = linear_rows();
-    uint row = gl_WorkGroupID.y * ROWS_PER_Y;
-    uint end = min(rows, row + ROWS_PER_Y);
+    // Tiles of 8 cover the rows from the first on, the others what is left after them.
+    uint row = TILE_ROWS == 8 ? gl_WorkGroupID.y * 8 : rows / 8 * 8;
     uint first = workgroup_index() * LANES * OUTPUTS + gl_LocalInvocationID.x;
-    if (row >= end || workgroup_index() * LANES * OUTPUTS >= m)
-        return;
-    for (; row + 8 <= end; row += 8)
-        tile_8(first, row, 8);
-    uint left = end - row;
-    if (left > 4)
+    uint left = min(rows - row, TILE_ROWS);
+    if (TILE_ROWS == 8)
         tile_8(first, row, left);
-    else if (left > 2)
+    if (TILE_ROWS == 4)
         tile_4(first, row, left);
-    else if (left == 2)
+    if (TILE_ROWS == 2)
         tile_2(first, row, left);
-    else if (left == 1)
+    if (TILE_ROWS == 1)
         tile_1(first, row, left);
 }

@@ -29,14 +29,14 @@ static void add_matvec(linear_kernel *out, const char *format, uint32_t tier, ui
     snprintf(out->shader, sizeof out->shader, "matvec_%s_t%u", format, tier);
 }
 
-static void add_direct(linear_kernel *out, const char *format, uint32_t lanes, uint32_t outputs,
-                       uint32_t rows_per_y)
+static const uint32_t direct_tiles[N_DIRECT_TILES] = {8, 4, 2, 1};
+
+static void add_direct(linear_kernel *out, const char *format, uint32_t lanes, uint32_t outputs)
 {
     *out = (linear_kernel){
-        .constants = {lanes, lanes, outputs, rows_per_y},
+        .constants = {lanes, lanes, outputs},
         .n_constants = 4,
         .outputs_per_group = lanes * outputs,
-        .rows_per_group = rows_per_y,
     };
     snprintf(out->shader, sizeof out->shader, "matvec_direct_%s", format);
 }
@@ -65,14 +65,21 @@ uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[M
         add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 1, 4, 8);
         add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 2, 2, 32);
     }
-    add_direct(&out[n++], format, 8, 4, 32);
-    add_direct(&out[n++], format, 8, 8, 8);
-    add_direct(&out[n++], format, 4, 1, 8);
+    add_direct(&out[n++], format, 8, 4);
+    add_direct(&out[n++], format, 8, 8);
+    add_direct(&out[n++], format, 4, 1);
     add_matmul(&out[n++], format, 64, 64, 32, 4, 8);
     add_matmul(&out[n++], format, 16, 8, 16, 2, 4);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        for (int t = 0; t < N_DIRECT_TILES && !out[i].rows_per_group; t++) {
+            out[i].constants[3] = direct_tiles[t];
+            out[i].tiles[t] = harness_pipeline(h, out[i].shader, out[i].constants, 4, false);
+        }
+        if (!out[i].rows_per_group)
+            continue;
         out[i].pipeline = harness_pipeline(h, out[i].shader, out[i].constants, out[i].n_constants,
                                            out[i].pins_subgroup);
+    }
     return n;
 }
 
@@ -157,11 +164,21 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
     const gpu_buffer *buffers[KERNEL_STORAGE_BUFFERS] = {&w->buffer, run->x, run->y, run->bias};
     uint32_t *words = state->mapped;
     uint32_t groups_x = (w->m + kernel->outputs_per_group - 1) / kernel->outputs_per_group;
-    uint32_t groups_y = (run->rows + kernel->rows_per_group - 1) / kernel->rows_per_group;
+    uint32_t left = run->rows % 8; /* rows after the last whole tile of 8 */
+    uint32_t last_tile = left > 4 ? 8 : left > 2 ? 4 : left;
 
     /* The other count is wrong on purpose. */
     words[S_ROWS] = run->flags & LINEAR_OUT_ROWS ? 1000 : run->rows;
     words[S_OUT_ROWS] = run->flags & LINEAR_OUT_ROWS ? run->rows : 1000;
-    harness_run(h, kernel->pipeline, buffers, state, push, sizeof push,
-                run->fold ? (groups_x + 1) / 2 : groups_x, groups_y, run->fold ? 2 : 1);
+    for (int t = 0; t < (kernel->rows_per_group ? 1 : N_DIRECT_TILES); t++) {
+        uint32_t groups_y;
+        if (kernel->rows_per_group)
+            groups_y = (run->rows + kernel->rows_per_group - 1) / kernel->rows_per_group;
+        else
+            groups_y = (t == 0 ? run->rows / 8 : 0) + (direct_tiles[t] == last_tile);
+        if (groups_y)
+            harness_run(h, kernel->rows_per_group ? kernel->pipeline : kernel->tiles[t], buffers, state,
+                        push, sizeof push, run->fold ? (groups_x + 1) / 2 : groups_x, groups_y,
+                        run->fold ? 2 : 1);
+    }
 }

@@ -15,6 +15,8 @@
 extern const enum tensor_format linear_formats[];
 #define N_LINEAR_FORMATS 8
 
+/* Rows of matvec_direct's tiles. */
+#define N_DIRECT_TILES 4
 /* One kernel with its sizes. */
 typedef struct linear_kernel {
     char shader[32];
@@ -23,6 +25,7 @@ typedef struct linear_kernel {
     uint32_t lanes; /* that share a row; 0: a sum is one chain over k */
     bool pins_subgroup;
     VkPipeline pipeline;
+    VkPipeline tiles[N_DIRECT_TILES]; /* of matvec_direct instead: one for each tile of rows */
 } linear_kernel;
 
 #define MAX_LINEAR_KERNELS 12
