@@ -147,6 +147,23 @@ static void begin_draft(uint32_t *lane, const uint32_t *exchange)
     lane[S_LENGTH] = base + rows;
 }
 
+/* Workgroups of a dispatch for the rows that it counts. */
+static void begin_arguments(const uint32_t *lane, const uint32_t *grid, uint32_t *args)
+{
+    uint32_t n = lane[grid[G_SOURCE] & 1 ? S_OUT_ROWS : S_ROWS],
+             tile = grid[G_SOURCE] >> G_TILE_SHIFT;
+    uint32_t left = n % TILE_MAX,
+             y = grid[G_Y_ROWS] ? (n + grid[G_Y_ROWS] - 1) / grid[G_Y_ROWS] : 1;
+
+    if (tile == TILE_MAX)
+        y = n / TILE_MAX + (left > TILE_MAX / 2);
+    else if (tile)
+        y = left <= tile && left > tile / 2; /* the least tile that holds them */
+    args[0] = n && y ? grid[G_X] : 0;
+    args[1] = y;
+    args[2] = grid[G_Z];
+}
+
 void reference_begin(uint32_t *lane, uint32_t *exchange, const uint32_t *request, uint32_t mode,
                      uint32_t n_grids)
 {
@@ -177,15 +194,8 @@ void reference_begin(uint32_t *lane, uint32_t *exchange, const uint32_t *request
         lane[S_LENGTH] = exchange[X_ROOT] + rows;
         memcpy(lane + LANE_HISTORY + exchange[X_ROOT], exchange + X_TOKENS, rows * sizeof *lane);
     }
-    for (uint32_t i = 0; i < n_grids; i++) {
-        const uint32_t *grid = lane + LANE_GRID + 4 * i;
-        uint32_t *args = lane + LANE_ARGS + 4 * i;
-        uint32_t n = lane[grid[G_SOURCE] ? S_OUT_ROWS : S_ROWS];
-
-        args[0] = n ? grid[G_X] : 0;
-        args[1] = grid[G_Y_ROWS] ? (n + grid[G_Y_ROWS] - 1) / grid[G_Y_ROWS] : 1;
-        args[2] = grid[G_Z];
-    }
+    for (uint32_t i = 0; i < n_grids; i++)
+        begin_arguments(lane, lane + LANE_GRID + 4 * i, lane + LANE_ARGS + 4 * i);
 }
 
 void reference_propose(const uint32_t *lane, uint32_t *exchange)

@@ -63,16 +63,14 @@ void selftest_weights(selftest *t);
 void selftest_layer(selftest *t);
 void selftest_step(selftest *t);
 
-/* Single checks over other shapes, for tests. check_linear: matrix times vector in both tiers,
- * matrix times matrix, and the gather. */
+/* Single checks over other shapes, for tests. check_linear: the kernels that multiply by weights of
+ * a format, those of other device classes too, and the gather. */
 typedef struct linear_shape {
     enum tensor_format format;
     uint32_t k;           /* weights of a row, whole blocks; 0: some */
     bool subnormal;       /* all scales are */
     uint32_t flags;       /* of shaders/linear.glsl */
-    uint32_t matvec_rows; /* of a workgroup in y */
-    bool shared;          /* matrix times matrix through shared memory */
-    bool matvec_only;
+    uint32_t matvec_rows; /* of a workgroup in y of matvec; 0: 32 */
 } linear_shape;
 void check_linear(selftest *t, const linear_shape *shape);
 typedef struct head_shape {

@@ -119,22 +119,28 @@ enum { ACCUMULATE = 1, BIAS = 2, OUT_ROWS = 4 }; /* flags of shaders/linear.glsl
 #define Y_STRIDE (N_OUTPUTS + Y_OFFSET + 6)
 #define OLD_Y 0.75f
 
-/* A kernel that multiplies, with its sizes. */
+/* A kernel that multiplies, with its sizes. matvec_direct has a pipeline for each tile of rows; the
+ * others have one, with tile 0. */
+#define N_TILES 4
+static const uint32_t direct_tiles[N_TILES] = {TILE_MAX, 4, 2, 1};
+
 typedef struct linear_kernel {
     char shader[64], name[64], detail[16];
     uint32_t constants[KERNEL_MAX_CONSTANTS], n_constants;
     bool pins_subgroup;
-    uint32_t group_outputs, group_rows; /* of a workgroup */
-    double roundings;                   /* that a term of the sum goes through at most */
-    const uint32_t *row_counts;         /* the most rows first */
-    size_t n_row_counts;
+    bool tiled;             /* the last constant is the tile */
+    uint32_t group_outputs; /* of a workgroup */
+    uint32_t group_rows;    /* of a workgroup in y */
+    double roundings;       /* that a term of the sum goes through at most */
+    uint32_t row_counts[6]; /* the most rows first */
+    uint32_t n_row_counts;
 } linear_kernel;
 
 typedef struct linear_check {
     const matrix *w;
     const linear_kernel *kernel;
     uint32_t flags, max_rows;
-    VkPipeline pipeline;
+    VkPipeline pipelines[N_TILES];
     gpu_buffer *x, *y, *bias, *state;
     double *sums, *magnitudes; /* [max_rows][m] */
     uint32_t *all_rows;        /* results of the pass with the most rows */
@@ -198,28 +204,48 @@ static void linear_compare(selftest *t, const linear_check *c, uint32_t rows)
     expect_words(t, "not the result of more rows", c->y->mapped, c->all_rows, rows * Y_STRIDE);
 }
 
-static void linear_rows(selftest *t, const linear_check *c, uint32_t rows)
+/* Workgroups in y of a tile for so many rows: tiles of TILE_MAX from the first row on, and the
+ * least tile that holds what is left. */
+static uint32_t tile_groups(uint32_t tile, uint32_t rows)
+{
+    uint32_t left = rows % TILE_MAX;
+    uint32_t last = left > 4 ? TILE_MAX : left > 2 ? 4 : left;
+
+    return (tile == TILE_MAX ? rows / TILE_MAX : 0) + (left && tile == last);
+}
+
+static void linear_dispatch(selftest *t, const linear_check *c, uint32_t rows)
 {
     const matrix *w = c->w;
     const linear_kernel *kernel = c->kernel;
-    uint32_t *state = c->state->mapped;
-    uint32_t push[] = {w->m,        w->n_chunks, w->planes[1], w->planes[2], w->planes[3],
-                       w->padded_k, Y_STRIDE,    Y_OFFSET,     c->flags};
-    const kernel_run run = {
-        .pipeline = c->pipeline,
+    const uint32_t push[] = {w->m,        w->n_chunks, w->planes[1], w->planes[2], w->planes[3],
+                             w->padded_k, Y_STRIDE,    Y_OFFSET,     c->flags};
+    kernel_run run = {
         .buffers = {w->packed, c->x, c->y, c->bias},
         .state = c->state,
         .push = push,
         .push_bytes = sizeof push,
-        .groups = {(w->m + kernel->group_outputs - 1) / kernel->group_outputs,
-                   (rows + kernel->group_rows - 1) / kernel->group_rows, 1},
+        .groups = {(w->m + kernel->group_outputs - 1) / kernel->group_outputs, 1, 1},
     };
+
+    for (uint32_t i = 0; i < (kernel->tiled ? N_TILES : 1); i++) {
+        run.pipeline = c->pipelines[i];
+        run.groups[1] = kernel->tiled ? tile_groups(direct_tiles[i], rows)
+                                      : (rows + kernel->group_rows - 1) / kernel->group_rows;
+        if (run.groups[1])
+            selftest_dispatch(t, &run);
+    }
+}
+
+static void linear_rows(selftest *t, const linear_check *c, uint32_t rows)
+{
+    uint32_t *state = c->state->mapped;
 
     state[S_ROWS] = c->flags & OUT_ROWS ? c->max_rows : rows;
     state[S_OUT_ROWS] = c->flags & OUT_ROWS ? rows : 0;
     for (t->run = 0; t->run < SELFTEST_RUNS && t->result == OTR_OK; t->run++) {
         linear_prepare(c, rows);
-        selftest_dispatch(t, &run);
+        linear_dispatch(t, c, rows);
         if (t->result == OTR_OK)
             linear_compare(t, c, rows);
     }
@@ -231,8 +257,15 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
     linear_check c = {.w = w, .kernel = kernel, .flags = flags, .max_rows = kernel->row_counts[0]};
     uint64_t n = (uint64_t)c.max_rows * w->m;
 
-    c.pipeline = selftest_pipeline(t, kernel->shader, kernel->constants, kernel->n_constants,
-                                   kernel->pins_subgroup);
+    for (uint32_t i = 0; i < (kernel->tiled ? N_TILES : 1); i++) {
+        uint32_t constants[KERNEL_MAX_CONSTANTS];
+
+        memcpy(constants, kernel->constants, sizeof constants);
+        if (kernel->tiled)
+            constants[kernel->n_constants - 1] = direct_tiles[i];
+        c.pipelines[i] = selftest_pipeline(t, kernel->shader, constants, kernel->n_constants,
+                                           kernel->pins_subgroup);
+    }
     c.x = selftest_buffer(t, (uint64_t)c.max_rows * w->padded_k * 4);
     c.y = selftest_buffer(t, (c.max_rows + 1) * Y_STRIDE * 4);
     c.bias = selftest_buffer(t, N_OUTPUTS * 4);
@@ -246,21 +279,18 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
     random_floats(t, c.x->mapped, (uint64_t)c.max_rows * w->padded_k, -3, 3);
     random_floats(t, c.bias->mapped, N_OUTPUTS, -3, 3);
     linear_expected(&c);
-    for (size_t i = 0; i < kernel->n_row_counts && t->result == OTR_OK; i++) {
+    for (uint32_t i = 0; i < kernel->n_row_counts && t->result == OTR_OK; i++) {
         selftest_begin(t, "%s%s rows=%u", kernel->name, variant, kernel->row_counts[i]);
         linear_rows(t, &c, kernel->row_counts[i]);
         selftest_end(t, kernel->detail);
     }
 }
 
-static const uint32_t matvec_rows[] = {17, 1, 2, 3, 5, 8};
-static const uint32_t matmul_rows[] = {41, 1, 8, 17};
-
-/* rows_per_y: 32 in decoding, fewer where prefill goes through this kernel. */
+/* rows_per_y: how many rows a workgroup takes in y. */
 static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t tier,
                                    uint32_t rows_per_y)
 {
-    const tuning *tuned = t->tuning;
+    const tuning *tuned = tuning_of("gpu");
     uint32_t lanes = tier >= 1 ? t->gpu->subgroup_size : tuned->matvec_lanes;
     uint32_t subgroups = tier >= 1 ? tuned->matvec_subgroups : 1;
     linear_kernel kernel = {
@@ -272,8 +302,8 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
         /* The additions of its chunk, of its lane, and of the lanes (fewer on tier 1, where they
          * are added as a tree), and a few for scale, bias and residual. */
         .roundings = w->info->chunk + (double)w->n_chunks / lanes + lanes + 6,
-        .row_counts = matvec_rows,
-        .n_row_counts = sizeof matvec_rows / sizeof matvec_rows[0],
+        .row_counts = {17, 1, 2, 3, 5, 8},
+        .n_row_counts = 6,
     };
 
     snprintf(kernel.shader, sizeof kernel.shader, "matvec_%s_t%u", w->info->shader, tier);
@@ -282,25 +312,40 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
     return kernel;
 }
 
-static linear_kernel matmul_kernel(const matrix *w, bool shared)
+static linear_kernel direct_kernel(const selftest *t, const matrix *w)
 {
-    /* Outputs and rows of a workgroup, k of a slice, outputs and rows of an invocation, shared. */
-    static const uint32_t sizes[2][6] = {{64, 8, 32, 8, 8, 0}, {64, 32, 32, 4, 8, 1}};
-    const uint32_t *size = sizes[shared];
+    uint32_t lanes = t->gpu->subgroup_size, outputs = tuning_of("software")->direct_outputs;
     linear_kernel kernel = {
-        .constants = {size[0] / size[3] * (size[1] / size[4])},
-        .n_constants = 7,
-        .group_outputs = size[0],
-        .group_rows = size[1],
-        .roundings = w->padded_k + 6.0, /* one chain */
-        .row_counts = matmul_rows,
-        .n_row_counts = sizeof matmul_rows / sizeof matmul_rows[0],
+        .constants = {lanes, lanes, outputs, 0},
+        .n_constants = 4,
+        .tiled = true,
+        .group_outputs = lanes * outputs,
+        .roundings = w->padded_k + 6.0, /* one chain, and scale, bias and residual */
+        .row_counts = {17, 1, 2, 3, 5, 8},
+        .n_row_counts = 6,
     };
 
-    memcpy(kernel.constants + 1, size, sizeof sizes[0]);
+    snprintf(kernel.shader, sizeof kernel.shader, "matvec_direct_%s", w->info->shader);
+    snprintf(kernel.name, sizeof kernel.name, "matvec_direct %s", w->info->shader);
+    return kernel;
+}
+
+static linear_kernel matmul_kernel(const matrix *w)
+{
+    const uint32_t *size = tuning_of("gpu")->matmul; /* BM, BN, BK, TM, TN */
+    linear_kernel kernel = {
+        .constants = {size[0] / size[3] * (size[1] / size[4])},
+        .n_constants = 6,
+        .group_outputs = size[0],
+        .group_rows = size[1],
+        .roundings = w->padded_k + 6.0, /* as above */
+        .row_counts = {71, 1, 8, 65},
+        .n_row_counts = 4,
+    };
+
+    memcpy(kernel.constants + 1, size, 5 * sizeof *size);
     snprintf(kernel.shader, sizeof kernel.shader, "matmul_%s", w->info->shader);
-    snprintf(kernel.name, sizeof kernel.name, "matmul %s%s", w->info->shader,
-             shared ? " shared" : "");
+    snprintf(kernel.name, sizeof kernel.name, "matmul %s", w->info->shader);
     return kernel;
 }
 
@@ -374,17 +419,17 @@ static void embed(selftest *t, const matrix *w)
 void check_linear(selftest *t, const linear_shape *shape)
 {
     const char *variant = shape->subnormal ? " subnormal" : shape->flags ? " with bias" : "";
-    linear_kernel kernel;
+    linear_kernel kernels[4];
+    uint32_t n = 0;
     matrix w;
 
     matrix_fill(t, &w, shape);
-    for (int32_t tier = 0; tier <= t->gpu->tier && t->result == OTR_OK; tier++) {
-        kernel = matvec_kernel(t, &w, (uint32_t)tier, shape->matvec_rows);
-        linear(t, &w, &kernel, shape->flags, variant);
-    }
-    kernel = matmul_kernel(&w, shape->shared);
-    if (t->result == OTR_OK && !shape->matvec_only)
-        linear(t, &w, &kernel, shape->flags, variant);
+    kernels[n++] = direct_kernel(t, &w);
+    for (uint32_t tier = 0; tier <= (t->gpu->tier >= 1); tier++)
+        kernels[n++] = matvec_kernel(t, &w, tier, shape->matvec_rows ? shape->matvec_rows : 32);
+    kernels[n++] = matmul_kernel(&w);
+    for (uint32_t i = 0; i < n && t->result == OTR_OK; i++)
+        linear(t, &w, &kernels[i], shape->flags, variant);
     if (t->result == OTR_OK && !shape->subnormal && !shape->flags)
         embed(t, &w);
     selftest_release(t);
@@ -394,7 +439,7 @@ void selftest_weights(selftest *t)
 {
     for (uint32_t id = 0; id < MAX_FORMAT_ID && t->result == OTR_OK; id++) {
         const repack_info *info = repack_find((enum tensor_format)id);
-        linear_shape shape = {.matvec_rows = 32, .shared = !t->gpu->is_cpu};
+        linear_shape shape = {0};
 
         if (!info)
             continue;

@@ -2,6 +2,8 @@
  * (tests/bench/NOTES.md); those of real GPUs follow what other projects report for each vendor. */
 #include "tuning.h"
 
+#include <string.h>
+
 static const tuning table[] = {
     {
         .device_class = "software",
@@ -29,4 +31,12 @@ static const tuning table[] = {
 const tuning *tuning_find(const gpu *g)
 {
     return &table[g->is_cpu && !g->context->as_gpu ? 0 : 1];
+}
+
+const tuning *tuning_of(const char *device_class)
+{
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (!strcmp(table[i].device_class, device_class))
+            return &table[i];
+    return NULL;
 }

@@ -21,5 +21,7 @@ typedef struct tuning {
 } tuning;
 
 const tuning *tuning_find(const gpu *g);
+/* By name: for checks of kernels that a device's own class doesn't use. */
+const tuning *tuning_of(const char *device_class);
 
 #endif

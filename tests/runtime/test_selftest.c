@@ -99,7 +99,7 @@ static void run_with_fault(harness *h, const selftest_fault *fault, seen *s)
                 continue;
             ck_assert_int_eq(selftest_open(t, h->context, h->gpu->index, on_result, s), OTR_OK);
             t->fault = fault;
-            check_linear(t, &(linear_shape){.format = format->id, .matvec_rows = 32});
+            check_linear(t, &(linear_shape){.format = format->id});
             ck_assert_int_eq(selftest_close(t), OTR_ERROR_SELFTEST);
         }
     } else {
