@@ -33,7 +33,8 @@ typedef struct engine {
 /* Returns an exit code; unless it is EXIT_CODE_OK a message was printed. engine_close in any case.
  */
 int engine_open(engine *e, const engine_params *params);
-/* Returns `code`, or EXIT_CODE_FAILED when that was OK but closing met an error (which is printed). */
+/* Returns `code`, or EXIT_CODE_FAILED when that was OK but closing met an error (which is printed).
+ */
 int engine_close(engine *e, int code);
 /* EXIT_CODE_FAILED and a message when `code` is OK but the validation layers complained. */
 int engine_check_validation(const engine *e, int code);

@@ -17,9 +17,9 @@ bool tokenize(const vocab *vocab, const char *text, size_t n_bytes, unsigned fla
 /* Streaming detokeniser: gives only whole UTF-8 characters; holds back an incomplete tail. */
 typedef struct detokenizer {
     const vocab *vocab;
-    bool skip_special;    /* control tokens give no text */
-    bool at_start;        /* SPM: the first token's leading blank is dropped */
-    uint8_t held[8];      /* bytes of an incomplete character */
+    bool skip_special; /* control tokens give no text */
+    bool at_start;     /* SPM: the first token's leading blank is dropped */
+    uint8_t held[8];   /* bytes of an incomplete character */
     uint32_t n_held;
 } detokenizer;
 

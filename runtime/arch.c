@@ -1,5 +1,5 @@
-/* Architectures: hyperparameters and tensor tables. Everything here comes from an untrusted file, so each
- * number is bounded before anything is computed from it. */
+/* Architectures: hyperparameters and tensor tables. Everything here comes from an untrusted file,
+ * so each number is bounded before anything is computed from it. */
 #include "arch.h"
 
 #include <math.h>
@@ -107,7 +107,8 @@ static bool read_rope_scaling(const gguf_file *file, hparams *h, gguf_error *err
     float factor = 1.0f;
     if (!read_f32(file, h, "rope.scaling.factor", 1.0f, 1e-3f, 1e4f, &factor, error))
         return false;
-    if (factor == 1.0f && !read_f32(file, h, "rope.scale_linear", 1.0f, 1e-3f, 1e4f, &factor, error))
+    if (factor == 1.0f &&
+        !read_f32(file, h, "rope.scale_linear", 1.0f, 1e-3f, 1e4f, &factor, error))
         return false;
     h->rope_scale = 1.0f / factor;
     return true;
@@ -175,7 +176,8 @@ bool hparams_read(const gguf_file *file, hparams *out, gguf_error *error)
         return gguf_refuse(error, "%s: odd head size %u or rotary size %u", gguf_path(file),
                            h->head_size, h->rope_size);
     if (value_size != h->head_size)
-        return gguf_refuse(error, "%s: key size %u and value size %u differ, which is not supported",
+        return gguf_refuse(error,
+                           "%s: key size %u and value size %u differ, which is not supported",
                            gguf_path(file), h->head_size, value_size);
     return true;
 }
@@ -208,12 +210,11 @@ static bool check_weight(const gguf_file *file, const hparams *h, enum weight_id
         return w->optional || gguf_fail(error, "%s: tensor '%s' is missing", gguf_path(file), name);
     ++*n_found;
     if (t->dims[0] != k || t->dims[1] != m || t->dims[2] != 1 || t->dims[3] != 1)
-        return gguf_fail(error,
-                         "%s: tensor '%s' has shape %llu x %llu x %llu x %llu, expected %llu x %llu",
-                         gguf_path(file), name, (unsigned long long)t->dims[0],
-                         (unsigned long long)t->dims[1], (unsigned long long)t->dims[2],
-                         (unsigned long long)t->dims[3], (unsigned long long)k,
-                         (unsigned long long)m);
+        return gguf_fail(
+            error, "%s: tensor '%s' has shape %llu x %llu x %llu x %llu, expected %llu x %llu",
+            gguf_path(file), name, (unsigned long long)t->dims[0], (unsigned long long)t->dims[1],
+            (unsigned long long)t->dims[2], (unsigned long long)t->dims[3], (unsigned long long)k,
+            (unsigned long long)m);
     if (w->kind != WEIGHT_MATRIX && t->format != FORMAT_F32 && t->format != FORMAT_F16 &&
         t->format != FORMAT_BF16)
         return gguf_refuse(error, "%s: tensor '%s' has format %s, expected F32, F16 or BF16",

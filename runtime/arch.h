@@ -1,5 +1,5 @@
-/* Model architectures: hyperparameters read and checked from GGUF metadata, and the table of tensors that
- * an architecture has. One table row per architecture in arch.c; called by model.c. */
+/* Model architectures: hyperparameters read and checked from GGUF metadata, and the table of
+ * tensors that an architecture has. One table row per architecture in arch.c; called by model.c. */
 #ifndef OUTRIDER_ARCH_H
 #define OUTRIDER_ARCH_H
 
@@ -59,16 +59,17 @@ typedef struct arch_weight {
     enum arch_size k, m;
 } arch_weight;
 
-/* Reads general.architecture and its keys. An unknown architecture, or a feature of a known one that the
- * kernels don't have, is refused by name. */
+/* Reads general.architecture and its keys. An unknown architecture, or a feature of a known one
+ * that the kernels don't have, is refused by name. */
 bool hparams_read(const gguf_file *file, hparams *out, gguf_error *error);
 /* Table of the architecture's weights (N_WEIGHTS entries). */
 const arch_weight *arch_weights(void);
 uint64_t arch_size_of(const hparams *h, enum arch_size size);
-/* Checks every tensor of the file against the table: shapes of those that are there, absent ones that
- * must not be, and names that the architecture doesn't have. */
+/* Checks every tensor of the file against the table: shapes of those that are there, absent ones
+ * that must not be, and names that the architecture doesn't have. */
 bool arch_check_tensors(const gguf_file *file, const hparams *h, gguf_error *error);
-/* The file's tensor of a weight, NULL when it is absent. layer is ignored for whole-model weights. */
+/* The file's tensor of a weight, NULL when it is absent. layer is ignored for whole-model weights.
+ */
 const gguf_tensor *arch_find(const gguf_file *file, enum weight_id id, uint32_t layer);
 
 #endif

@@ -1,5 +1,5 @@
-/* otr_generate: the block loop. Chooses K for each block, runs it, gives its tokens out one by one, and
- * cuts text, cache and counters at the same token when the generation ends inside a block. */
+/* otr_generate: the block loop. Chooses K for each block, runs it, gives its tokens out one by one,
+ * and cuts text, cache and counters at the same token when the generation ends inside a block. */
 #include <math.h>
 #include <string.h>
 
@@ -86,7 +86,8 @@ static void write_request(const otr_session *s, const lane *l, const otr_generat
     q[Q_STOPS] = n_stops;
 }
 
-/* Makes sure that logits of the last token can be had: everything before it cached, its row at hand. */
+/* Makes sure that logits of the last token can be had: everything before it cached, its row at
+ * hand. */
 static otr_result prepare(otr_session *s)
 {
     uint64_t start = clock_ns();
@@ -130,7 +131,8 @@ static otr_result give_out(generation *g, const block_result *block)
         }
         s->tokens[s->n_tokens++] = token;
         if (!stats_token(&g->log))
-            return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for statistics");
+            return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY,
+                                "out of memory for statistics");
         if (!g->p->ignore_stop_tokens && vocab_is_stop(s->target_model->vocab, (uint32_t)token)) {
             finish(g, OTR_FINISH_STOP);
             continue;
@@ -176,8 +178,8 @@ static uint32_t choose_draft(const generation *g, uint32_t root, uint64_t n_bloc
     return k;
 }
 
-/* Tokens given out in this generation are in the draft lane's history (accept.comp), so its next step can
- * take a few rows; a prompt, or a longer gap, goes through prefill passes. */
+/* Tokens given out in this generation are in the draft lane's history (accept.comp), so its next
+ * step can take a few rows; a prompt, or a longer gap, goes through prefill passes. */
 static bool draft_is_far_behind(const generation *g, uint32_t root)
 {
     uint32_t length = g->s->draft->length;
@@ -196,7 +198,8 @@ static otr_result run_blocks(generation *g)
         result = give_out(g, &block);
     while (result == OTR_OK && !g->finished) {
         uint64_t start = clock_ns();
-        uint32_t root = s->n_tokens - 1, k = choose_draft(g, root, g->log.stats->blocks, &probes_left);
+        uint32_t root = s->n_tokens - 1,
+                 k = choose_draft(g, root, g->log.stats->blocks, &probes_left);
         if (atomic_load(&s->cancelled)) {
             finish(g, OTR_FINISH_CANCELLED);
             break;
@@ -217,8 +220,8 @@ static otr_result run_blocks(generation *g)
     return result;
 }
 
-otr_result otr_generate(otr_session *s, const otr_generate_params *params, otr_text_callback on_text,
-                        void *user, otr_stats *out)
+otr_result otr_generate(otr_session *s, const otr_generate_params *params,
+                        otr_text_callback on_text, void *user, otr_stats *out)
 {
     otr_generate_params defaults = otr_generate_params_default();
     otr_stats stats = {.size = sizeof stats};

@@ -28,8 +28,8 @@ otr_result kernel_get(gpu *g, const char *shader, const uint32_t *constants, uin
     if (!entry) {
         entry = calloc(1, sizeof *entry);
         if (!entry) {
-            result = context_fail(g->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for kernel %s",
-                                  label);
+            result = context_fail(g->context, OTR_ERROR_OUT_OF_MEMORY,
+                                  "out of memory for kernel %s", label);
             goto out;
         }
         memcpy(entry->label, label, sizeof label);

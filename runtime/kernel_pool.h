@@ -1,4 +1,5 @@
-/* Pipelines shared by the lanes of a gpu: the same shader with the same constants is compiled once. */
+/* Pipelines shared by the lanes of a gpu: the same shader with the same constants is compiled once.
+ */
 #ifndef OUTRIDER_KERNEL_POOL_H
 #define OUTRIDER_KERNEL_POOL_H
 

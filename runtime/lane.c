@@ -52,15 +52,16 @@ otr_result lane_bind(lane *l, const binding *bindings, uint32_t n, VkDescriptorS
             infos[i] = (VkDescriptorBufferInfo){
                 bindings[i].buffer->buffer,
                 bindings[i].offset,
-                bindings[i].range ? bindings[i].range : bindings[i].buffer->size - bindings[i].offset,
+                bindings[i].range ? bindings[i].range
+                                  : bindings[i].buffer->size - bindings[i].offset,
             };
         writes[i] = (VkWriteDescriptorSet){
             .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
             .dstSet = *set,
             .dstBinding = is_state ? KERNEL_STATE_BINDING : i,
             .descriptorCount = 1,
-            .descriptorType = is_state ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
-                                       : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorType =
+                is_state ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
             .pBufferInfo = &infos[i],
         };
     }
@@ -74,7 +75,8 @@ otr_result lane_add(lane *l, const operation *op)
         uint32_t capacity = l->capacity ? 2 * l->capacity : 256;
         operation *grown = realloc(l->operations, capacity * sizeof *grown);
         if (!grown)
-            return context_fail(l->gpu->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
+            return context_fail(l->gpu->context, OTR_ERROR_OUT_OF_MEMORY,
+                                "out of memory for a lane");
         l->operations = grown;
         l->capacity = capacity;
     }
@@ -109,8 +111,10 @@ static otr_result create_buffers(lane *l)
     } wanted[] = {
         {&l->words, (LANE_HISTORY + l->n_ctx + 32) * 4ull, 0, MEMORY_DEVICE, "lane"},
         {&l->request, (Q_TOKENS + rows) * 4, 0, MEMORY_UPLOAD, "request"},
-        {&l->k_cache, l->layer_cache_bytes * h->n_layers, l->layer_cache_bytes, MEMORY_DEVICE, "K cache"},
-        {&l->v_cache, l->layer_cache_bytes * h->n_layers, l->layer_cache_bytes, MEMORY_DEVICE, "V cache"},
+        {&l->k_cache, l->layer_cache_bytes * h->n_layers, l->layer_cache_bytes, MEMORY_DEVICE,
+         "K cache"},
+        {&l->v_cache, l->layer_cache_bytes * h->n_layers, l->layer_cache_bytes, MEMORY_DEVICE,
+         "V cache"},
         {&l->angles, (uint64_t)l->n_ctx * h->rope_size * 4, 0, MEMORY_DEVICE, "angles"},
         {&l->x, rows * padded(h->n_embd) * 4, 0, MEMORY_DEVICE, "x"},
         {&l->normed, rows * padded(h->n_embd) * 4, 0, MEMORY_DEVICE, "normed"},
@@ -119,17 +123,20 @@ static otr_result create_buffers(lane *l)
         {&l->gate_up, rows * 2 * padded(h->n_ff) * 4, 0, MEMORY_DEVICE, "gate and up"},
         {&l->gated, rows * padded(h->n_ff) * 4, 0, MEMORY_DEVICE, "gated"},
         {&l->logits, (uint64_t)MAX_ROWS * l->logits_stride * 4, 0, MEMORY_DEVICE, "logits"},
-        {&l->logits_host, (uint64_t)MAX_ROWS * l->logits_stride * 4, 0, MEMORY_READBACK, "logits (host)"},
+        {&l->logits_host, (uint64_t)MAX_ROWS * l->logits_stride * 4, 0, MEMORY_READBACK,
+         "logits (host)"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0] && result == OTR_OK; i++) {
         uint64_t seen = wanted[i].binding_bytes ? wanted[i].binding_bytes : wanted[i].bytes;
         if (seen > g->limits.maxStorageBufferRange)
-            return context_fail(g->context, OTR_ERROR_UNSUPPORTED,
-                                "a context of %u positions needs %llu bytes of %s in one binding, %s "
-                                "has at most %u; use a smaller context",
-                                l->n_ctx, (unsigned long long)seen, wanted[i].name, g->info->name,
-                                g->limits.maxStorageBufferRange);
-        result = gpu_buffer_create(g, wanted[i].bytes, wanted[i].use, wanted[i].name, wanted[i].buffer);
+            return context_fail(
+                g->context, OTR_ERROR_UNSUPPORTED,
+                "a context of %u positions needs %llu bytes of %s in one binding, %s "
+                "has at most %u; use a smaller context",
+                l->n_ctx, (unsigned long long)seen, wanted[i].name, g->info->name,
+                g->limits.maxStorageBufferRange);
+        result =
+            gpu_buffer_create(g, wanted[i].bytes, wanted[i].use, wanted[i].name, wanted[i].buffer);
     }
     return result;
 }
@@ -144,9 +151,11 @@ static otr_result fill_angles(lane *l, uploader *u)
     otr_result result;
 
     if (!table)
-        return context_fail(l->gpu->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the angles");
+        return context_fail(l->gpu->context, OTR_ERROR_OUT_OF_MEMORY,
+                            "out of memory for the angles");
     for (uint32_t i = 0; i < pairs; i++) {
-        double frequency = pow((double)h->rope_base, -2.0 * i / h->rope_size) * (double)h->rope_scale;
+        double frequency =
+            pow((double)h->rope_base, -2.0 * i / h->rope_size) * (double)h->rope_scale;
         if (l->model->rope_factors)
             frequency /= (double)l->model->rope_factors[i];
         for (uint32_t position = 0; position < l->n_ctx; position++) {
@@ -233,8 +242,8 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
         goto fail;
     if (l->n_grids > MAX_GRIDS) {
         result = context_fail(model->context, OTR_ERROR_UNSUPPORTED,
-                              "the model needs %u kinds of dispatches, there is room for %u", l->n_grids,
-                              MAX_GRIDS);
+                              "the model needs %u kinds of dispatches, there is room for %u",
+                              l->n_grids, MAX_GRIDS);
         goto fail;
     }
     if ((result = fill_buffers(l)) != OTR_OK || (result = record_lane(l)) != OTR_OK)
@@ -254,9 +263,9 @@ void lane_destroy(lane **handle)
     if (!l)
         return;
     gpu *g = l->gpu;
-    gpu_buffer *buffers[] = {&l->words,    &l->request, &l->k_cache, &l->v_cache, &l->angles,
-                             &l->x,        &l->normed,  &l->qkv,     &l->attended, &l->gate_up,
-                             &l->gated,    &l->logits,  &l->logits_host};
+    gpu_buffer *buffers[] = {&l->words, &l->request, &l->k_cache,    &l->v_cache,  &l->angles,
+                             &l->x,     &l->normed,  &l->qkv,        &l->attended, &l->gate_up,
+                             &l->gated, &l->logits,  &l->logits_host};
     bool in_use = atomic_load(&g->hung); /* by work that never ended: leave it alone */
     if (l->pool && !in_use)
         g->vk.vkDestroyCommandPool(g->device, l->pool, NULL);

@@ -1,9 +1,9 @@
 /* A lane: one model with its KV cache, scratch buffers, step state and recorded work.
  *
- * Commands are recorded once, at creation; everything that changes from step to step lives in the lane
- * buffer (step_state.h), so a step is a list of command buffers for the session to submit.
- * lane.c owns memory and submission lists, transformer.c says what the passes do, record.c records them.
- * Threads: a lane belongs to one session and is used by one thread at a time. */
+ * Commands are recorded once, at creation; everything that changes from step to step lives in the
+ * lane buffer (step_state.h), so a step is a list of command buffers for the session to submit.
+ * lane.c owns memory and submission lists, transformer.c says what the passes do, record.c records
+ * them. Threads: a lane belongs to one session and is used by one thread at a time. */
 #ifndef OUTRIDER_LANE_H
 #define OUTRIDER_LANE_H
 
@@ -48,14 +48,14 @@ typedef struct lane {
     uint32_t prefill_rows; /* room for so many rows in a PATH_PREFILL pass */
     uint32_t chunk_rows;   /* rows that such a pass takes: fewer where a layer took too long */
 
-    gpu_buffer words;   /* the lane buffer: state, results, arguments, grids, history */
-    gpu_buffer request; /* Q_TOKENS + prefill_rows words, written by the host */
+    gpu_buffer words;            /* the lane buffer: state, results, arguments, grids, history */
+    gpu_buffer request;          /* Q_TOKENS + prefill_rows words, written by the host */
     gpu_buffer k_cache, v_cache; /* [layer][position][kv pairs] of packed halfs */
     uint64_t layer_cache_bytes;  /* from one layer to the next in each */
     gpu_buffer angles;           /* [position][rope pairs] of (cos, sin) */
     gpu_buffer x, normed, qkv, attended, gate_up, gated, logits;
-    gpu_buffer logits_host;      /* MAX_ROWS rows, read by the host in evaluation */
-    uint32_t logits_stride;      /* floats between rows of logits */
+    gpu_buffer logits_host; /* MAX_ROWS rows, read by the host in evaluation */
+    uint32_t logits_stride; /* floats between rows of logits */
 
     VkDescriptorPool descriptors;
     VkCommandPool pool;
@@ -68,14 +68,14 @@ typedef struct lane {
     operation_group *layers; /* [model layers] */
     operation_group output;  /* final norm and head, for the step's output rows */
     operation_group sample;
-    VkCommandBuffer begin[N_BEGIN_MODES]; /* by BEGIN_* mode */
-    VkCommandBuffer propose;  /* ends a draft step */
+    VkCommandBuffer begin[N_BEGIN_MODES];        /* by BEGIN_* mode */
+    VkCommandBuffer propose;                     /* ends a draft step */
     VkPipeline begin_pipeline, propose_pipeline; /* record.c */
     VkDescriptorSet begin_set, propose_set;
     VkCommandBuffer copy_logits;
     uint32_t dispatches_per_row_pass; /* embed to sample */
 
-    uint32_t length; /* positions [0, length) of the cache are valid: the host's view */
+    uint32_t length;          /* positions [0, length) of the cache are valid: the host's view */
     double layer_ms[N_PATHS]; /* measured time of a layer in the last pass; 0: not known */
 } lane;
 
@@ -90,9 +90,9 @@ typedef struct binding {
     uint64_t offset, range; /* range 0: to the end */
 } binding;
 
-/* Entry of the grid table for x workgroups (folded into z where needed) and, in y, one workgroup for
- * each rows_per_y rows (0: one in all) of the step's rows or output rows. tile: 0, or the dispatch takes
- * part only where tiles of so many rows do (step_state.h), and y counts tiles. */
+/* Entry of the grid table for x workgroups (folded into z where needed) and, in y, one workgroup
+ * for each rows_per_y rows (0: one in all) of the step's rows or output rows. tile: 0, or the
+ * dispatch takes part only where tiles of so many rows do (step_state.h), and y counts tiles. */
 uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows, uint32_t tile);
 /* Descriptor set with up to KERNEL_STORAGE_BUFFERS buffers and the step state. */
 otr_result lane_bind(lane *l, const binding *bindings, uint32_t n, VkDescriptorSet *set);
@@ -109,7 +109,7 @@ uint32_t transformer_n_sets(const otr_model *model);
 /* Appends begin (a BEGIN_* mode), the layers, and what comes after them to a submission. */
 bool lane_add_begin(const lane *l, submission *s, uint32_t mode);
 bool lane_add_layers(const lane *l, submission *s, enum lane_path path); /* embeddings and layers */
-bool lane_add_output(const lane *l, submission *s);                      /* logits of the output rows */
+bool lane_add_output(const lane *l, submission *s); /* logits of the output rows */
 bool lane_add_sample(const lane *l, submission *s);
 /* One step of the draft's chain, begin to propose. */
 bool lane_add_draft_step(const lane *l, submission *s);

@@ -17,9 +17,11 @@
 uint64_t loops_of_attention(const tuning *t, uint64_t n_positions, uint32_t head_size);
 /* Most positions within the budget. */
 uint64_t loops_max_positions(const tuning *t, uint32_t head_size);
-/* n_chunks: of a row of weights (weight.n_chunks); lanes: that share a row; at most MAX_ROWS rows.
- */
+/* n_chunks: of a row of weights (weight.n_chunks), chunk: weights of each (repack_info.chunk).
+ * matvec: MAX_ROWS rows, `lanes` that share a row. */
+uint64_t loops_of_direct(uint64_t n_chunks, uint32_t chunk);
 uint64_t loops_of_matvec(uint64_t n_chunks, uint32_t lanes);
+uint64_t loops_of_matmul(const tuning *t, uint64_t n_chunks, uint32_t chunk);
 uint64_t loops_of_rmsnorm(const tuning *t, uint64_t n);
 uint64_t loops_of_sample(const tuning *t, uint64_t n_vocab);
 

@@ -1,5 +1,6 @@
-/* Buffers on a gpu and copies into them. Device-local memory for weights, caches and scratch; mapped,
- * coherent memory only for what crosses to the host. All buffers must be destroyed before gpu_close. */
+/* Buffers on a gpu and copies into them. Device-local memory for weights, caches and scratch;
+ * mapped, coherent memory only for what crosses to the host. All buffers must be destroyed before
+ * gpu_close. */
 #ifndef OUTRIDER_MEMORY_H
 #define OUTRIDER_MEMORY_H
 
@@ -8,7 +9,8 @@
 enum memory_use {
     MEMORY_DEVICE,   /* device-local, not mapped (a mapped type only where there is no other) */
     MEMORY_UPLOAD,   /* host-visible and coherent: written by the host, read by the device */
-    MEMORY_READBACK, /* host-visible and coherent, cached if there is such a type: read by the host */
+    MEMORY_READBACK, /* host-visible and coherent, cached if there is such a type: read by the host
+                      */
 };
 
 typedef struct gpu_buffer {
@@ -24,8 +26,8 @@ otr_result gpu_buffer_create(gpu *g, uint64_t size, enum memory_use use, const c
                              gpu_buffer *out);
 void gpu_buffer_destroy(gpu *g, gpu_buffer *buffer);
 
-/* Copies host memory into device buffers through one staging buffer; each call returns when the data
- * may be reused. uploader_create, any number of uploads, uploader_destroy. */
+/* Copies host memory into device buffers through one staging buffer; each call returns when the
+ * data may be reused. uploader_create, any number of uploads, uploader_destroy. */
 typedef struct uploader {
     gpu *gpu;
     gpu_buffer staging;

@@ -1,5 +1,6 @@
-/* Model loading: checks the file against its architecture, plans where each tensor goes on the device,
- * repacks and uploads. Nothing is allocated on the device before the whole file has been checked. */
+/* Model loading: checks the file against its architecture, plans where each tensor goes on the
+ * device, repacks and uploads. Nothing is allocated on the device before the whole file has been
+ * checked. */
 #include "model.h"
 
 #include <stdio.h>
@@ -92,8 +93,8 @@ static otr_result plan_weight(otr_model *model, const gguf_file *file, const ggu
     w->n_parts = (uint32_t)((w->m + rows - 1) / rows);
     w->parts = calloc(w->n_parts, sizeof *w->parts);
     if (!w->parts)
-        return context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for tensor '%s'",
-                            t->name);
+        return context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY,
+                            "out of memory for tensor '%s'", t->name);
     for (uint32_t i = 0; i < w->n_parts; i++) {
         weight_part *part = &w->parts[i];
         part->first_row = (uint32_t)(i * rows);
@@ -118,7 +119,8 @@ typedef struct loader {
 } loader;
 
 /* Vectors may be stored as halfs; kernels read them as F32. */
-static otr_result upload_vector(loader *l, const gguf_tensor *t, const weight *w, const uint8_t *src)
+static otr_result upload_vector(loader *l, const gguf_tensor *t, const weight *w,
+                                const uint8_t *src)
 {
     const format_info *format = format_find((uint32_t)t->format);
     otr_result result = OTR_OK;
@@ -133,8 +135,8 @@ static otr_result upload_vector(loader *l, const gguf_tensor *t, const weight *w
     format_dequantize(format, src, w->k, values);
     for (uint32_t i = 0; i < w->k; i++)
         narrow[i] = (float)values[i];
-    result = upload(&l->uploader, w->parts[0].buffer, w->parts[0].offset, narrow,
-                    w->parts[0].n_bytes);
+    result =
+        upload(&l->uploader, w->parts[0].buffer, w->parts[0].offset, narrow, w->parts[0].n_bytes);
 out:
     free(narrow);
     free(values);
@@ -406,8 +408,8 @@ otr_result otr_model_load(otr_context *context, const otr_model_params *params, 
         result = upload_weights(model, file, params, p);
     if (result != OTR_OK)
         goto fail;
-    context_log(context, OTR_LOG_INFO, "%s: %s, %u layers, %s, %.1f MB on %s (tier %d)", model->name,
-                model->h.architecture, model->h.n_layers, model->formats,
+    context_log(context, OTR_LOG_INFO, "%s: %s, %u layers, %s, %.1f MB on %s (tier %d)",
+                model->name, model->h.architecture, model->h.n_layers, model->formats,
                 (double)model->weight_bytes / 1e6, model->gpu->info->name, (int)model->gpu->tier);
     free(p);
     gguf_close(&file);

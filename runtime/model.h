@@ -1,5 +1,5 @@
-/* otr_model: weights on one device, and the vocabulary. Made by otr_model_load; read by lanes. Immutable
- * once loaded. */
+/* otr_model: weights on one device, and the vocabulary. Made by otr_model_load; read by lanes.
+ * Immutable once loaded. */
 #ifndef OUTRIDER_MODEL_H
 #define OUTRIDER_MODEL_H
 
@@ -33,7 +33,8 @@ struct otr_model {
     vocab *vocab;
     weight global[WEIGHT_FIRST_PER_LAYER];
     weight (*layers)[N_WEIGHTS - WEIGHT_FIRST_PER_LAYER];
-    float *rope_factors; /* [rope_size / 2], what rope_freqs.weight divides each frequency by; or NULL */
+    float *rope_factors; /* [rope_size / 2], what rope_freqs.weight divides each frequency by; or
+                            NULL */
     uint32_t n_buffers;
     gpu_buffer buffers[MODEL_MAX_BUFFERS];
     uint64_t weight_bytes, n_parameters;

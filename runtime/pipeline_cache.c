@@ -295,10 +295,11 @@ void pipeline_cache_store(gpu *g)
         g->cache_checksum = header.checksum;
     else
         /* A folder that can't be written may be meant so; a full disk never is. */
-        context_log(g->context, is_full_disk(errno) ? OTR_LOG_ERROR : OTR_LOG_WARNING,
-                    "the pipeline cache can't be written (%s: %s); pipelines will be compiled again "
-                    "next time. %sOUTRIDER_CACHE_DIR names another folder",
-                    path, strerror(errno), is_full_disk(errno) ? "Free some space; " : "");
+        context_log(
+            g->context, is_full_disk(errno) ? OTR_LOG_ERROR : OTR_LOG_WARNING,
+            "the pipeline cache can't be written (%s: %s); pipelines will be compiled again "
+            "next time. %sOUTRIDER_CACHE_DIR names another folder",
+            path, strerror(errno), is_full_disk(errno) ? "Free some space; " : "");
 end:
     free(data);
     free(path);

@@ -1,4 +1,5 @@
-/* Recording of lanes: binding, barriers, dispatches. Called while a session is made, never after. */
+/* Recording of lanes: binding, barriers, dispatches. Called while a session is made, never after.
+ */
 #include "record.h"
 
 #include <stdio.h>
@@ -63,11 +64,11 @@ static void bind(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescri
                  const void *push, uint32_t push_bytes)
 {
     g->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    g->vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->pipeline_layout, 0, 1,
-                                  &set, 0, NULL);
+    g->vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->pipeline_layout, 0,
+                                  1, &set, 0, NULL);
     if (push_bytes)
-        g->vk.vkCmdPushConstants(commands, g->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes,
-                                 push);
+        g->vk.vkCmdPushConstants(commands, g->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                 push_bytes, push);
 }
 
 void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescriptorSet set,
@@ -97,15 +98,16 @@ void emit_begin(const lane *l, VkCommandBuffer commands, uint32_t mode)
     uint32_t push[2] = {mode, l->n_grids};
 
     /* The last pass has read its arguments and state. */
-    emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
+    emit_barrier(g, commands,
+                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
                  VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                  VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     bind(g, commands, l->begin_pipeline, l->begin_set, push, sizeof push);
     g->vk.vkCmdDispatch(commands, 1, 1, 1);
     emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
-                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_UNIFORM_READ_BIT |
-                     VK_ACCESS_INDIRECT_COMMAND_READ_BIT);
+                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                     VK_ACCESS_UNIFORM_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT);
 }
 
 void emit_propose(const lane *l, VkCommandBuffer commands)
@@ -124,12 +126,14 @@ static void emit_copy_logits(const lane *l, VkCommandBuffer commands)
     emit_barrier(g, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                  VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
     /* The next pass writes the logits again. */
-    emit_barrier(g, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0);
+    emit_barrier(g, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, 0,
+                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0);
 }
 
 /* ------------------------------------------------------------------------------ a lane */
 
-static otr_result record_group(lane *l, operation_group *group, enum lane_path path, const char *name)
+static otr_result record_group(lane *l, operation_group *group, enum lane_path path,
+                               const char *name)
 {
     otr_result result = record_begin(l->gpu, l->pool, name, &group->commands[path]);
     if (result != OTR_OK)
@@ -154,7 +158,8 @@ static otr_result record_groups(lane *l, enum lane_path path)
 
 static otr_result record_begins(lane *l)
 {
-    const binding bindings[] = {{&l->words, 0, 0}, {&l->exchange->block, 0, 0}, {&l->request, 0, 0}};
+    const binding bindings[] = {
+        {&l->words, 0, 0}, {&l->exchange->block, 0, 0}, {&l->request, 0, 0}};
     otr_result result = kernel_get(l->gpu, "begin", NULL, 0, false, &l->begin_pipeline);
 
     if (result == OTR_OK)

@@ -1,7 +1,8 @@
 /* Recording: the commands of a lane, once, into command buffers that are replayed for every step.
  *
- * The emit functions write into any command buffer; record_lane makes the lane's own ones of them. Tests
- * emit a whole block into a single command buffer, where synchronisation validation sees the most. */
+ * The emit functions write into any command buffer; record_lane makes the lane's own ones of them.
+ * Tests emit a whole block into a single command buffer, where synchronisation validation sees the
+ * most. */
 #ifndef OUTRIDER_RECORD_H
 #define OUTRIDER_RECORD_H
 
@@ -14,7 +15,8 @@ void emit_begin(const lane *l, VkCommandBuffer commands, uint32_t mode);
 void emit_group(const lane *l, VkCommandBuffer commands, const operation_group *group,
                 enum lane_path path);
 void emit_propose(const lane *l, VkCommandBuffer commands);
-/* One dispatch of one workgroup, with its push constants, after a barrier for all kernels before it. */
+/* One dispatch of one workgroup, with its push constants, after a barrier for all kernels before
+ * it. */
 void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescriptorSet set,
                  const void *push, uint32_t push_bytes);
 /* What kernels wrote is seen by the host once the submission has ended. */

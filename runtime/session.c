@@ -10,8 +10,8 @@
 #define DEFAULT_MAX_CTX 4096
 #define MAX_CTX (1u << 20)
 #define MAX_PREFILL_ROWS 1024
-/* A layer of a prefill pass that takes longer than this gets fewer rows: no submission is meant to run
- * longer than 100 ms, and a layer is the least that can be submitted. */
+/* A layer of a prefill pass that takes longer than this gets fewer rows: no submission is meant to
+ * run longer than 100 ms, and a layer is the least that can be submitted. */
 #define MAX_LAYER_MS 80.0
 
 otr_session_params otr_session_params_default(void)
@@ -62,7 +62,8 @@ otr_result otr_session_rewind(otr_session *s, size_t n_tokens)
         return OTR_ERROR_INVALID_ARGUMENT;
     if (n_tokens > s->n_tokens)
         return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
-                            "can't rewind to %zu tokens, the session has %u", n_tokens, s->n_tokens);
+                            "can't rewind to %zu tokens, the session has %u", n_tokens,
+                            s->n_tokens);
     if (n_tokens < s->n_tokens)
         s->last_row = -1;
     s->n_tokens = (uint32_t)n_tokens;
@@ -98,9 +99,10 @@ static otr_result run_rows(otr_session *s, lane *l, enum lane_path path, uint32_
         return result;
     double ms = (double)(clock_ns() - start) / 1e6;
     lane_pass_took(l, path, ms);
-    /* The first pass may have compiled kernels: only later ones say how many rows a layer can bear. */
-    if (path == PATH_PREFILL && known && l->layer_ms[path] > MAX_LAYER_MS && rows == l->chunk_rows &&
-        rows > MAX_ROWS)
+    /* The first pass may have compiled kernels: only later ones say how many rows a layer can bear.
+     */
+    if (path == PATH_PREFILL && known && l->layer_ms[path] > MAX_LAYER_MS &&
+        rows == l->chunk_rows && rows > MAX_ROWS)
         l->chunk_rows = rows / 2;
     l->length += rows;
     return OTR_OK;
@@ -121,8 +123,8 @@ static otr_result fetch_logits(otr_session *s, lane *l, uint32_t first, uint32_t
     return submission_run(sub, l->gpu, s->fence, "an evaluation", NULL);
 }
 
-/* One row through every kernel of a lane. Some drivers compile at the first dispatch: here and not before
- * the first token. */
+/* One row through every kernel of a lane. Some drivers compile at the first dispatch: here and not
+ * before the first token. */
 static otr_result warm_up(otr_session *s, lane *l)
 {
     otr_result result = OTR_OK;
@@ -138,7 +140,8 @@ static otr_result warm_up(otr_session *s, lane *l)
     if (result == OTR_OK) {
         submission_clear(&s->submission);
         if (!lane_add_sample(l, &s->submission))
-            return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
+            return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY,
+                                "out of memory for a submission");
         result = submission_run(&s->submission, s->gpu, s->fence, "a warm-up", NULL);
     }
     l->length = 0;
@@ -187,8 +190,8 @@ otr_result otr_session_append(otr_session *s, const int32_t *ids, size_t n_ids,
     before = s->n_tokens;
     if (n_ids > s->n_ctx - s->n_tokens)
         return context_fail(s->context, OTR_ERROR_CONTEXT_FULL,
-                            "%zu tokens don't fit: %u of the context's %u positions are in use", n_ids,
-                            s->n_tokens, s->n_ctx);
+                            "%zu tokens don't fit: %u of the context's %u positions are in use",
+                            n_ids, s->n_tokens, s->n_ctx);
     result = check_ids(s, ids, n_ids);
     if (result != OTR_OK || !n_ids)
         return result;
@@ -236,16 +239,18 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
     params = params ? params : &defaults;
     if (params->size != sizeof *params || params->n_ctx > MAX_CTX || params->n_ctx == 1 ||
         params->prefill_rows > MAX_PREFILL_ROWS)
-        return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
-                            "otr_session_create: n_ctx %u (0 or 2 to %u), prefill_rows %u (at most %u)",
-                            params->n_ctx, MAX_CTX, params->prefill_rows, MAX_PREFILL_ROWS);
+        return context_fail(
+            target->context, OTR_ERROR_INVALID_ARGUMENT,
+            "otr_session_create: n_ctx %u (0 or 2 to %u), prefill_rows %u (at most %u)",
+            params->n_ctx, MAX_CTX, params->prefill_rows, MAX_PREFILL_ROWS);
     result = check_pair(target, draft);
     if (result != OTR_OK)
         return result;
 
     s = calloc(1, sizeof *s);
     if (!s)
-        return context_fail(target->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a session");
+        return context_fail(target->context, OTR_ERROR_OUT_OF_MEMORY,
+                            "out of memory for a session");
     s->context = target->context;
     s->gpu = target->gpu;
     s->target_model = target;
@@ -253,7 +258,8 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
     s->last_row = -1;
     s->n_ctx = params->n_ctx;
     if (!s->n_ctx) {
-        s->n_ctx = target->h.n_ctx_train < DEFAULT_MAX_CTX ? target->h.n_ctx_train : DEFAULT_MAX_CTX;
+        s->n_ctx =
+            target->h.n_ctx_train < DEFAULT_MAX_CTX ? target->h.n_ctx_train : DEFAULT_MAX_CTX;
         s->n_ctx = s->n_ctx < 2 ? 2 : s->n_ctx;
     }
     uint32_t rows = params->prefill_rows ? params->prefill_rows : tuning_find(s->gpu)->prefill_rows;
@@ -294,13 +300,15 @@ static otr_result give_rows(otr_session *s, const lane *l, size_t row, uint32_t 
 {
     const float *logits = l->logits_host.mapped;
     for (uint32_t i = 0; i < n; i++)
-        if (on_row && !on_row(row + i, logits + (size_t)i * l->logits_stride, l->model->h.n_vocab, user))
+        if (on_row &&
+            !on_row(row + i, logits + (size_t)i * l->logits_stride, l->model->h.n_vocab, user))
             return context_fail(s->context, OTR_ERROR_CANCELLED, "evaluation was cancelled");
     return OTR_OK;
 }
 
-otr_result otr_session_evaluate(otr_session *s, const otr_evaluate_params *params, const int32_t *ids,
-                                size_t n_ids, otr_logits_callback on_row, void *user)
+otr_result otr_session_evaluate(otr_session *s, const otr_evaluate_params *params,
+                                const int32_t *ids, size_t n_ids, otr_logits_callback on_row,
+                                void *user)
 {
     otr_evaluate_params defaults = otr_evaluate_params_default();
     otr_result result;

@@ -1,5 +1,6 @@
 /* otr_session: a target lane, an optional draft lane, what they exchange, and the tokens so far.
- * session.c owns it (append, rewind, evaluate), generate.c runs the block loop, verify.c the acceptance. */
+ * session.c owns it (append, rewind, evaluate), generate.c runs the block loop, verify.c the
+ * acceptance. */
 #ifndef OUTRIDER_SESSION_H
 #define OUTRIDER_SESSION_H
 
@@ -17,15 +18,15 @@ struct otr_session {
     VkPipeline accept_pipeline; /* verify.c */
     VkDescriptorSet accept_set;
     VkCommandBuffer accept[N_ACCEPT_MODES];
-    VkQueryPool stamps;                         /* VK_NULL_HANDLE: no timestamps on this queue */
-    VkCommandBuffer stamp[3];                   /* start of the block, start of verification, end */
+    VkQueryPool stamps;       /* VK_NULL_HANDLE: no timestamps on this queue */
+    VkCommandBuffer stamp[3]; /* start of the block, start of verification, end */
     VkFence fence;
     submission submission;
     uint32_t n_ctx;
     int32_t *tokens; /* [n_ctx]: prompt and output */
     uint32_t n_tokens;
-    /* The target's x buffer still holds the last token's row, at this row: logits can be had without
-     * another pass. -1: no. */
+    /* The target's x buffer still holds the last token's row, at this row: logits can be had
+     * without another pass. -1: no. */
     int32_t last_row;
     double prefill_ms; /* since the last generation */
     atomic_bool cancelled;

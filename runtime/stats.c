@@ -89,7 +89,9 @@ bool stats_token(stats_log *log)
         float gap = (float)((double)(now - log->last_ns) / 1e6);
         ok = push_gap(&log->gaps_ms, &log->n_gaps, &log->gaps_capacity, gap);
         if (log->block_is_plain)
-            ok = push_gap(&log->plain_gaps_ms, &log->n_plain_gaps, &log->plain_gaps_capacity, gap) && ok;
+            ok =
+                push_gap(&log->plain_gaps_ms, &log->n_plain_gaps, &log->plain_gaps_capacity, gap) &&
+                ok;
     }
     log->last_ns = now;
     return ok;
@@ -221,8 +223,8 @@ static void put_numbers(json *j, const char *name, const double *values, int n)
 
 static void put_latency(json *j, const char *name, const double values[OTR_LATENCY_PERCENTILES])
 {
-    put(j, ", \"%s\": {\"p50\": %.6g, \"p95\": %.6g, \"p99\": %.6g, \"max\": %.6g}", name, values[0],
-        values[1], values[2], values[3]);
+    put(j, ", \"%s\": {\"p50\": %.6g, \"p95\": %.6g, \"p99\": %.6g, \"max\": %.6g}", name,
+        values[0], values[1], values[2], values[3]);
 }
 
 otr_result otr_stats_to_json(const otr_stats *s, char **out)
@@ -239,8 +241,12 @@ otr_result otr_stats_to_json(const otr_stats *s, char **out)
         const char *name;
         uint64_t value;
     } counters[] = {
-        {"prompt_tokens", s->prompt_tokens}, {"emitted", s->emitted},   {"blocks", s->blocks},
-        {"drafted", s->drafted},             {"verified", s->verified}, {"accepted", s->accepted},
+        {"prompt_tokens", s->prompt_tokens},
+        {"emitted", s->emitted},
+        {"blocks", s->blocks},
+        {"drafted", s->drafted},
+        {"verified", s->verified},
+        {"accepted", s->accepted},
         {"discarded", s->discarded},
     };
     const struct {

@@ -1,6 +1,6 @@
-/* Layout of the GPU buffers that carry everything that changes from step to step: one lane buffer per
- * lane, one exchange buffer per session, the host's request and the block record. Shared word for word
- * with the shaders (this file is C and GLSL). Offsets are in 32-bit words.
+/* Layout of the GPU buffers that carry everything that changes from step to step: one lane buffer
+ * per lane, one exchange buffer per session, the host's request and the block record. Shared word
+ * for word with the shaders (this file is C and GLSL). Offsets are in 32-bit words.
  *
  * lane buffer:  [state 64][results 64][args 64 x 4][grid 64 x 4][history n_ctx + 32]
  *   state    read by kernels through a uniform buffer; written only by begin.comp
@@ -21,12 +21,12 @@
 #define MAX_ROWS 17 /* of a pass through the 1..17-row kernels */
 
 /* state words */
-#define S_BASE 0       /* absolute position of row 0 */
-#define S_ROWS 1       /* rows of this pass; 0: the pass does nothing */
-#define S_OUT_FIRST 2  /* row whose output is output row 0 */
-#define S_OUT_ROWS 3   /* rows with logits (at most MAX_ROWS) */
-#define S_LENGTH 4     /* positions [0, length) of the lane's cache are valid */
-#define S_SEED_LOW 8   /* sampling: 8..15 */
+#define S_BASE 0      /* absolute position of row 0 */
+#define S_ROWS 1      /* rows of this pass; 0: the pass does nothing */
+#define S_OUT_FIRST 2 /* row whose output is output row 0 */
+#define S_OUT_ROWS 3  /* rows with logits (at most MAX_ROWS) */
+#define S_LENGTH 4    /* positions [0, length) of the lane's cache are valid */
+#define S_SEED_LOW 8  /* sampling: 8..15 */
 #define S_SEED_HIGH 9
 #define S_TEMPERATURE 10 /* float bits; 0: greedy */
 #define S_TOP_K 11       /* 0: off */
@@ -43,21 +43,23 @@
 #define G_X 0      /* workgroups in x */
 #define G_Z 1      /* workgroups in z (folded x; see workgroup_index) */
 #define G_Y_ROWS 2 /* rows of one workgroup in y; 0: always one */
-#define G_SOURCE 3 /* bit 0: 0 counts S_ROWS, 1 S_OUT_ROWS; from G_TILE_SHIFT: rows of a tile, or 0 */
-/* A dispatch with a tile takes part only where its tile fits: tiles of TILE_MAX cover the rows from the
- * first on, one of the smaller ones (TILE_MAX, 4, 2, 1; the least that holds them) those that are left. */
+#define G_SOURCE                                                                                   \
+    3 /* bit 0: 0 counts S_ROWS, 1 S_OUT_ROWS; from G_TILE_SHIFT: rows of a tile, or 0 */
+/* A dispatch with a tile takes part only where its tile fits: tiles of TILE_MAX cover the rows from
+ * the first on, one of the smaller ones (TILE_MAX, 4, 2, 1; the least that holds them) those that
+ * are left. */
 #define G_TILE_SHIFT 8
 #define TILE_MAX 8
 
 /* exchange buffer */
 #define X_WORDS 64
-#define X_ROOT 0     /* position of the last token given out, the first input of the next block */
-#define X_DRAFTED 1  /* tokens drafted so far in this block */
-#define X_DONE 2     /* not 0: this block's draft has ended early */
-#define X_N_STOPS 3  /* stop token ids that end a draft */
-#define X_TOKENS 4   /* [MAX_ROWS]: root token, then the drafted ones */
+#define X_ROOT 0    /* position of the last token given out, the first input of the next block */
+#define X_DRAFTED 1 /* tokens drafted so far in this block */
+#define X_DONE 2    /* not 0: this block's draft has ended early */
+#define X_N_STOPS 3 /* stop token ids that end a draft */
+#define X_TOKENS 4  /* [MAX_ROWS]: root token, then the drafted ones */
 #define X_PROBABILITIES 24 /* [MAX_ROWS]: the draft's own, of drafted token i at [i - 1] */
-#define X_STOPS 44   /* [X_MAX_STOPS] */
+#define X_STOPS 44         /* [X_MAX_STOPS] */
 #define X_MAX_STOPS 16
 
 /* request: written by the host before a submission */
@@ -75,16 +77,16 @@
 #define B_DRAFTED 0
 #define B_ACCEPTED 1
 #define B_EMITTED 2
-#define B_ROOT 3       /* position of the new root */
+#define B_ROOT 3         /* position of the new root */
 #define B_DRAFT_LENGTH 4 /* valid cache positions of the draft lane */
-#define B_TOKENS 8     /* [MAX_ROWS] */
+#define B_TOKENS 8       /* [MAX_ROWS] */
 #define B_PROBABILITIES 28
 
 /* begin.comp modes */
-#define BEGIN_REQUEST 0 /* rows, positions and tokens from the request (prefill, evaluation) */
-#define BEGIN_OUTPUT 1  /* only the output rows change: the request's out_first and out_rows */
-#define BEGIN_DRAFT 2   /* next step of the draft's chain */
-#define BEGIN_VERIFY 3  /* the target's pass over root and drafted tokens */
+#define BEGIN_REQUEST 0  /* rows, positions and tokens from the request (prefill, evaluation) */
+#define BEGIN_OUTPUT 1   /* only the output rows change: the request's out_first and out_rows */
+#define BEGIN_DRAFT 2    /* next step of the draft's chain */
+#define BEGIN_VERIFY 3   /* the target's pass over root and drafted tokens */
 #define BEGIN_GENERATE 4 /* cache length, sampling parameters and stops from the request */
 #define N_BEGIN_MODES 5
 

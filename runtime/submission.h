@@ -1,4 +1,5 @@
-/* Lists of command buffers on their way to a queue, cut into VkSubmitInfos of bounded device time. */
+/* Lists of command buffers on their way to a queue, cut into VkSubmitInfos of bounded device time.
+ */
 #ifndef OUTRIDER_SUBMISSION_H
 #define OUTRIDER_SUBMISSION_H
 
@@ -20,8 +21,8 @@ void submission_free(submission *s);
 bool submission_add(submission *s, VkCommandBuffer commands, double ms);
 /* Expected time of work that was never measured: long enough to get a VkSubmitInfo of its own. */
 #define SUBMISSION_UNKNOWN_MS 100.0
-/* Submits all in one call, waits for the end, and resets the fence. `what` is for messages; *wait_ns
- * (may be NULL) is the time spent waiting. */
+/* Submits all in one call, waits for the end, and resets the fence. `what` is for messages;
+ * *wait_ns (may be NULL) is the time spent waiting. */
 otr_result submission_run(const submission *s, gpu *g, VkFence fence, const char *what,
                           uint64_t *wait_ns);
 /* Monotonic clock. */

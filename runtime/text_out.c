@@ -1,4 +1,5 @@
-/* Text output with stop strings. Text is held back only while it could still become a stop string. */
+/* Text output with stop strings. Text is held back only while it could still become a stop string.
+ */
 #include "text_out.h"
 
 #include <stdlib.h>
@@ -60,7 +61,8 @@ static enum text_result settle(text_out *t)
 
 enum text_result text_out_push(text_out *t, int32_t token)
 {
-    if (!detokenizer_push(&t->detokenizer, (uint32_t)token, &t->pending, &t->n_pending, &t->capacity))
+    if (!detokenizer_push(&t->detokenizer, (uint32_t)token, &t->pending, &t->n_pending,
+                          &t->capacity))
         return TEXT_NO_MEMORY;
     return settle(t);
 }

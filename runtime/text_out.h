@@ -1,5 +1,5 @@
-/* The text side of a generation: detokenising, stop strings, and giving text out as soon as it is sure.
- * Used by generate.c. */
+/* The text side of a generation: detokenising, stop strings, and giving text out as soon as it is
+ * sure. Used by generate.c. */
 #ifndef OUTRIDER_TEXT_OUT_H
 #define OUTRIDER_TEXT_OUT_H
 

@@ -1,6 +1,6 @@
-/* The llama-architecture transformer as a list of dispatches: what each pass of a lane does, over which
- * buffers, and which dispatch waits for which. Called once per lane by lane_create; nothing here runs
- * during generation. */
+/* The llama-architecture transformer as a list of dispatches: what each pass of a lane does, over
+ * which buffers, and which dispatch waits for which. Called once per lane by lane_create; nothing
+ * here runs during generation. */
 #include "lane.h"
 
 #include <stdio.h>
@@ -32,7 +32,9 @@ static otr_result kernel(const builder *b, const char *name, const char *format,
     char shader[64];
     gpu *g = b->l->gpu;
     snprintf(shader, sizeof shader, "%s%s%s%s", name, format ? "_" : "", format ? format : "",
-             !tiered ? "" : g->tier >= 1 ? "_t1" : "_t0");
+             !tiered        ? ""
+             : g->tier >= 1 ? "_t1"
+                            : "_t0");
     return kernel_get(g, shader, constants, n, tiered && g->tier >= 1, out);
 }
 
@@ -140,9 +142,15 @@ static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, u
         const weight_part *p = &w->parts[i];
         /* A binding that the shader names must be valid even when flags leave it unread. */
         binding bindings[4] = {{p->buffer, p->offset, p->n_bytes}, whole(x), whole(y), whole(x)};
-        uint32_t push[] = {p->n_rows,         w->n_chunks,       p->plane_words[1],
-                           p->plane_words[2], p->plane_words[3], x_stride,
-                           y_stride,          y_offset + p->first_row, flags};
+        uint32_t push[] = {p->n_rows,
+                           w->n_chunks,
+                           p->plane_words[1],
+                           p->plane_words[2],
+                           p->plane_words[3],
+                           x_stride,
+                           y_stride,
+                           y_offset + p->first_row,
+                           flags};
         operation op = {.n_push = sizeof push / 4, .waits = waits};
         otr_result result;
 
@@ -219,16 +227,15 @@ static otr_result build_embed(builder *b)
         struct {
             uint32_t first_token, n_tokens, n_chunks, planes[3], out_stride;
             float scale;
-        } push = {p->first_row, p->n_rows, w->n_chunks,
-                  {p->plane_words[1], p->plane_words[2], p->plane_words[3]},
+        } push = {p->first_row,         p->n_rows,
+                  w->n_chunks,          {p->plane_words[1], p->plane_words[2], p->plane_words[3]},
                   padded(b->h->n_embd), 1.0f};
-        const binding bindings[] = {{p->buffer, p->offset, p->n_bytes},
-                                    whole(&b->l->words),
-                                    whole(&b->l->x)};
+        const binding bindings[] = {
+            {p->buffer, p->offset, p->n_bytes}, whole(&b->l->words), whole(&b->l->x)};
         b->waits = waits && i == 0;
-        otr_result result = add(b, "embed", w->repack->shader, &b->t->elementwise_lanes, 1, bindings,
-                                3, &push, sizeof push, groups(w->n_chunks, b->t->elementwise_lanes),
-                                1, false);
+        otr_result result =
+            add(b, "embed", w->repack->shader, &b->t->elementwise_lanes, 1, bindings, 3, &push,
+                sizeof push, groups(w->n_chunks, b->t->elementwise_lanes), 1, false);
         if (result != OTR_OK)
             return result;
     }
@@ -241,7 +248,8 @@ static otr_result build_layer(builder *b, uint32_t layer)
     const hparams *h = b->h;
     const otr_model *m = b->model;
     uint32_t q = h->n_heads * h->head_size, kv = h->n_kv_heads * h->head_size;
-    uint32_t embd = padded(h->n_embd), qkv = padded(q + 2 * kv), att = padded(q), ff = padded(h->n_ff);
+    uint32_t embd = padded(h->n_embd), qkv = padded(q + 2 * kv), att = padded(q),
+             ff = padded(h->n_ff);
     binding k_cache = {&l->k_cache, layer * l->layer_cache_bytes, l->layer_cache_bytes};
     binding v_cache = {&l->v_cache, layer * l->layer_cache_bytes, l->layer_cache_bytes};
     otr_result r;
@@ -254,7 +262,8 @@ static otr_result build_layer(builder *b, uint32_t layer)
     then(b);
     if ((r = add_matrix(b, W(WEIGHT_Q), &l->normed, embd, &l->qkv, qkv, 0, W(WEIGHT_Q_BIAS), 0)) ||
         (r = add_matrix(b, W(WEIGHT_K), &l->normed, embd, &l->qkv, qkv, q, W(WEIGHT_K_BIAS), 0)) ||
-        (r = add_matrix(b, W(WEIGHT_V), &l->normed, embd, &l->qkv, qkv, q + kv, W(WEIGHT_V_BIAS), 0)))
+        (r = add_matrix(b, W(WEIGHT_V), &l->normed, embd, &l->qkv, qkv, q + kv, W(WEIGHT_V_BIAS),
+                        0)))
         return r;
     then(b);
     if ((r = add_rope(b, &k_cache, &v_cache, qkv)) != OTR_OK)
@@ -303,7 +312,8 @@ static otr_result build_sample(builder *b)
     uint32_t push[] = {b->h->n_vocab, b->l->logits_stride};
     const binding bindings[] = {whole(&b->l->logits), whole(&b->l->words)};
     then(b);
-    return add(b, "sample", NULL, &b->t->sample_lanes, 1, bindings, 2, push, sizeof push, 1, 1, true);
+    return add(b, "sample", NULL, &b->t->sample_lanes, 1, bindings, 2, push, sizeof push, 1, 1,
+               true);
 }
 
 uint32_t transformer_n_sets(const otr_model *model)

@@ -1,5 +1,6 @@
-/* Workgroup shapes by class of device: one const table (tuning.c). A shape never changes the order of a
- * sum within a class's results; numbers only say how work is cut. Read when a lane's kernels are made. */
+/* Workgroup shapes by class of device: one const table (tuning.c). A shape never changes the order
+ * of a sum within a class's results; numbers only say how work is cut. Read when a lane's kernels
+ * are made. */
 #ifndef OUTRIDER_TUNING_H
 #define OUTRIDER_TUNING_H
 

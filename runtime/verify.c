@@ -1,6 +1,6 @@
-/* One block of speculative decoding: draft chain, target pass, acceptance; submitted and waited for as
- * one. With coupled noise the target's own choice at each row is the text, so acceptance is equality
- * and the text does not depend on the draft. */
+/* One block of speculative decoding: draft chain, target pass, acceptance; submitted and waited for
+ * as one. With coupled noise the target's own choice at each row is the text, so acceptance is
+ * equality and the text does not depend on the draft. */
 #include "verify.h"
 
 #include <string.h>
@@ -102,7 +102,8 @@ static double stamp_ms(const otr_session *s, const uint64_t *stamps, int from, i
 {
     uint32_t bits = s->gpu->info->timestamp_valid_bits;
     uint64_t mask = bits >= 64 ? ~0ull : (1ull << bits) - 1;
-    return (double)((stamps[to] - stamps[from]) & mask) * (double)s->gpu->limits.timestampPeriod / 1e6;
+    return (double)((stamps[to] - stamps[from]) & mask) * (double)s->gpu->limits.timestampPeriod /
+           1e6;
 }
 
 static otr_result finish(otr_session *s, uint64_t start_ns, block_result *out)
@@ -116,7 +117,8 @@ static otr_result finish(otr_session *s, uint64_t start_ns, block_result *out)
     out->draft_length = record[B_DRAFT_LENGTH];
     if (out->drafted > OTR_MAX_DRAFT || out->accepted > out->drafted ||
         out->n_tokens != out->accepted + 1)
-        return context_fail(s->context, OTR_ERROR_DEVICE, "the device wrote a damaged block record");
+        return context_fail(s->context, OTR_ERROR_DEVICE,
+                            "the device wrote a damaged block record");
     for (uint32_t i = 0; i < out->n_tokens; i++) {
         out->tokens[i] = (int32_t)record[B_TOKENS + i];
         if (record[B_TOKENS + i] >= s->target_model->h.n_vocab)
@@ -169,12 +171,16 @@ otr_result verify_block(otr_session *s, uint32_t n_draft, block_result *out)
         result = finish(s, start, out);
     if (result != OTR_OK)
         return result;
-    if (s->stamps &&
-        s->gpu->vk.vkGetQueryPoolResults(s->gpu->device, s->stamps, 0, N_STAMPS, sizeof stamps, stamps,
-                                         sizeof stamps[0], VK_QUERY_RESULT_64_BIT) == VK_SUCCESS) {
+    if (s->stamps && s->gpu->vk.vkGetQueryPoolResults(s->gpu->device, s->stamps, 0, N_STAMPS,
+                                                      sizeof stamps, stamps, sizeof stamps[0],
+                                                      VK_QUERY_RESULT_64_BIT) == VK_SUCCESS) {
         out->draft_ms = n_draft ? stamp_ms(s, stamps, STAMP_START, STAMP_VERIFY) : 0;
         out->verify_ms = stamp_ms(s, stamps, STAMP_VERIFY, STAMP_END);
     }
+    if (s->context->timestamps)
+        context_log(s->context, OTR_LOG_INFO,
+                    "block: %u drafted in %.3f ms, %u rows verified in %.3f ms", out->drafted,
+                    out->draft_ms, out->drafted + 1, out->verify_ms);
     /* Without timestamps only the whole is known. */
     double whole_ms = (double)out->total_ns / 1e6;
     lane_pass_took(s->target, PATH_ROWS, out->verify_ms > 0 ? out->verify_ms : whole_ms);

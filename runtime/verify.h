@@ -1,5 +1,5 @@
-/* Verification: the target's pass over a block's rows, the acceptance rule (shaders/accept.comp), and the
- * block record as the host sees it. */
+/* Verification: the target's pass over a block's rows, the acceptance rule (shaders/accept.comp),
+ * and the block record as the host sees it. */
 #ifndef OUTRIDER_VERIFY_H
 #define OUTRIDER_VERIFY_H
 
@@ -10,10 +10,10 @@ typedef struct block_result {
     uint32_t drafted, accepted;
     uint32_t n_tokens; /* accepted + 1 */
     int32_t tokens[MAX_ROWS];
-    uint32_t root;     /* position of the last of them: first input of the next block */
+    uint32_t root; /* position of the last of them: first input of the next block */
     uint32_t draft_length;
-    uint64_t wait_ns, total_ns;  /* host: waiting, and the whole block */
-    double draft_ms, verify_ms;  /* device; 0 without timestamps */
+    uint64_t wait_ns, total_ns; /* host: waiting, and the whole block */
+    double draft_ms, verify_ms; /* device; 0 without timestamps */
 } block_result;
 
 /* Records the acceptance and timestamp commands of a session. */

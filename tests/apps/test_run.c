@@ -380,8 +380,8 @@ START_TEST(test_cache_not_writable)
 }
 END_TEST
 
-/* A full disk under the cache: the text is whole, the message names the file, the exit code says that
- * something failed, and no part of a cache file is left. */
+/* A full disk under the cache: the text is whole, the message names the file, the exit code says
+ * that something failed, and no part of a cache file is left. */
 START_TEST(test_cache_disk_full)
 {
     char folder[] = "/tmp/outrider-full-XXXXXX", setting[64], filler_path[64];
@@ -440,14 +440,21 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_json,           test_same_text,
-        test_text_form,      test_lengths,
-        test_stop,           test_prompt_sources,
-        test_random_seed,    test_interrupt,
-        test_interrupt_json, test_output_goes_away,
-        test_refused,        test_cache_not_writable,
+        test_json,
+        test_same_text,
+        test_text_form,
+        test_lengths,
+        test_stop,
+        test_prompt_sources,
+        test_random_seed,
+        test_interrupt,
+        test_interrupt_json,
+        test_output_goes_away,
+        test_refused,
+        test_cache_not_writable,
         test_cache_disk_full,
-        test_validation,     NULL,
+        test_validation,
+        NULL,
     };
 
     target = getenv("TEST_TARGET");

@@ -1,9 +1,9 @@
-/* Times one matrix kernel for one shape, format and row count, and checks its result against the reference
- * dequantiser in double precision. Run by hand:
- *     bench_matvec [kernel=matvec] [format=Q8_0] [m=1536] [k=576] [rows=1] [repeats=200] [c1=8 c2=4 …]
- * kernel: matvec, matvec_direct, matmul. cN: specialisation constants, for trying shapes. Prints
- * nanoseconds a dispatch (median of 7 submissions of `repeats` dispatches), G multiply-adds/s and the
- * weights' bytes/s. */
+/* Times one matrix kernel for one shape, format and row count, and checks its result against the
+ * reference dequantiser in double precision. Run by hand: bench_matvec [kernel=matvec]
+ * [format=Q8_0] [m=1536] [k=576] [rows=1] [repeats=200] [c1=8 c2=4 …] kernel: matvec,
+ * matvec_direct, matmul. cN: specialisation constants, for trying shapes. Prints nanoseconds a
+ * dispatch (median of 7 submissions of `repeats` dispatches), G multiply-adds/s and the weights'
+ * bytes/s. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,12 +184,15 @@ int main(int argc, char **argv)
     VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 4},
                                     {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, 1}};
     VkDescriptorPoolCreateInfo dp = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
-                                     .maxSets = 1, .poolSizeCount = 2, .pPoolSizes = sizes};
+                                     .maxSets = 1,
+                                     .poolSizeCount = 2,
+                                     .pPoolSizes = sizes};
     VkCommandPoolCreateInfo cp = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                   .queueFamilyIndex = g->queue_family};
     VkFenceCreateInfo fc = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkDescriptorSetAllocateInfo da = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-                                      .descriptorSetCount = 1, .pSetLayouts = &g->set_layout};
+                                      .descriptorSetCount = 1,
+                                      .pSetLayouts = &g->set_layout};
     if (kernel_get(g, shader, s.constants, s.n_constants, is_matvec && g->tier >= 1, &pipeline) ||
         g->vk.vkCreateDescriptorPool(g->device, &dp, NULL, &descriptors) ||
         g->vk.vkCreateCommandPool(g->device, &cp, NULL, &pool) ||
@@ -201,9 +204,13 @@ int main(int argc, char **argv)
     const gpu_buffer *bound[5] = {&w, &x, &y, &x, &st};
     for (uint32_t i = 0; i < 5; i++) {
         VkDescriptorBufferInfo b = {bound[i]->buffer, 0, i == 4 ? STATE_WORDS * 4 : VK_WHOLE_SIZE};
-        VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = set,
-            .dstBinding = i, .descriptorCount = 1, .pBufferInfo = &b,
-            .descriptorType = i == 4 ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER};
+        VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                      .dstSet = set,
+                                      .dstBinding = i,
+                                      .descriptorCount = 1,
+                                      .pBufferInfo = &b,
+                                      .descriptorType = i == 4 ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+                                                               : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER};
         g->vk.vkUpdateDescriptorSets(g->device, 1, &write, 0, NULL);
     }
     uint32_t push[9] = {s.m, padded / info->chunk, words[1], words[2], words[3], padded, s.m, 0, 0};
@@ -212,16 +219,19 @@ int main(int argc, char **argv)
     if (record_begin(g, pool, "bench", &commands))
         return 1;
     g->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    g->vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->pipeline_layout, 0, 1, &set,
-                                  0, NULL);
-    g->vk.vkCmdPushConstants(commands, g->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, push);
+    g->vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->pipeline_layout, 0,
+                                  1, &set, 0, NULL);
+    g->vk.vkCmdPushConstants(commands, g->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                             sizeof push, push);
     for (uint32_t i = 0; i < s.repeats; i++) {
         g->vk.vkCmdDispatch(commands, groups, groups_y, 1);
         VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-            .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-            .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+                                   .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                                   .dstAccessMask =
+                                       VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
         g->vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+                                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0,
+                                   NULL);
     }
     if (record_end(g, commands, "bench"))
         return 1;
@@ -252,11 +262,13 @@ int main(int argc, char **argv)
                 sum += term;
                 size += fabs(term);
             }
-            worst = fmax(worst, fabs(sum - (double)((float *)y.mapped)[(uint64_t)r * s.m + o]) / size);
+            worst =
+                fmax(worst, fabs(sum - (double)((float *)y.mapped)[(uint64_t)r * s.m + o]) / size);
         }
     }
     double median = ns[N_SUBMISSIONS / 2];
-    printf("%s m=%u k=%u rows=%u: %.0f ns (%.0f to %.0f), %.2f G multiply-adds/s, %.2f GB/s, error %.1e; "
+    printf("%s m=%u k=%u rows=%u: %.0f ns (%.0f to %.0f), %.2f G multiply-adds/s, %.2f GB/s, error "
+           "%.1e; "
            "CPU %.0f ns\n",
            shader, s.m, s.k, s.rows, median, ns[0], ns[N_SUBMISSIONS - 1],
            (double)s.m * s.k * s.rows / median, (double)src_bytes / median, worst, cpu);

@@ -177,8 +177,8 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
         else
             groups_y = (t == 0 ? run->rows / 8 : 0) + (direct_tiles[t] == last_tile);
         if (groups_y)
-            harness_run(h, kernel->rows_per_group ? kernel->pipeline : kernel->tiles[t], buffers, state,
-                        push, sizeof push, run->fold ? (groups_x + 1) / 2 : groups_x, groups_y,
-                        run->fold ? 2 : 1);
+            harness_run(h, kernel->rows_per_group ? kernel->pipeline : kernel->tiles[t], buffers,
+                        state, push, sizeof push, run->fold ? (groups_x + 1) / 2 : groups_x,
+                        groups_y, run->fold ? 2 : 1);
     }
 }

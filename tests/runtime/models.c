@@ -67,7 +67,8 @@ bool device_is_slow(otr_context *context)
 }
 
 size_t generate_ids(otr_session *session, const int32_t *prompt, size_t n_prompt,
-                    const otr_generate_params *params, int32_t *ids, size_t capacity, otr_stats *stats)
+                    const otr_generate_params *params, int32_t *ids, size_t capacity,
+                    otr_stats *stats)
 {
     size_t n_tokens;
     otr_stats unused = {.size = sizeof unused};

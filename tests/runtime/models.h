@@ -1,11 +1,12 @@
-/* Whole models for tests: a context with validation on, the models of the source tree, sessions, and
- * generations as lists of token ids. Failures end the Check test at once. */
+/* Whole models for tests: a context with validation on, the models of the source tree, sessions,
+ * and generations as lists of token ids. Failures end the Check test at once. */
 #ifndef OUTRIDER_TEST_MODELS_H
 #define OUTRIDER_TEST_MODELS_H
 
 #include "outrider/outrider.h"
 
-/* Paths below the source tree, whose root is the environment's OUTRIDER_SOURCE_ROOT (set by meson). */
+/* Paths below the source tree, whose root is the environment's OUTRIDER_SOURCE_ROOT (set by meson).
+ */
 #define MODEL_TARGET "apps/models/outrider-demo-target.gguf"
 #define MODEL_DRAFT "apps/models/outrider-demo-draft.gguf"
 #define MODEL_RANDOM_DRAFT "tests/data/models/random-draft.gguf"
@@ -23,7 +24,8 @@ bool device_is_slow(otr_context *context);
 
 /* Rewinds the session, appends the prompt and generates; returns the number of tokens in ids. */
 size_t generate_ids(otr_session *session, const int32_t *prompt, size_t n_prompt,
-                    const otr_generate_params *params, int32_t *ids, size_t capacity, otr_stats *stats);
+                    const otr_generate_params *params, int32_t *ids, size_t capacity,
+                    otr_stats *stats);
 /* A small deterministic random generator for test cases. */
 uint32_t next_random(uint64_t *state);
 

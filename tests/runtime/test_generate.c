@@ -1,5 +1,5 @@
-/* How a generation ends, and what is left behind: text, tokens, caches and counters are cut at the same
- * token, wherever in a block that falls; errors of use; cancellation. */
+/* How a generation ends, and what is left behind: text, tokens, caches and counters are cut at the
+ * same token, wherever in a block that falls; errors of use; cancellation. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ static void close_all(void)
 typedef struct text_log {
     char text[MAX_TEXT];
     size_t n;
-    int pieces_left;       /* before on_text returns false; negative: never */
-    otr_session *cancels;  /* cancelled at the first piece */
+    int pieces_left;      /* before on_text returns false; negative: never */
+    otr_session *cancels; /* cancelled at the first piece */
 } text_log;
 
 static bool on_text(const char *text, size_t n_bytes, void *user)
@@ -117,7 +117,8 @@ START_TEST(context_ends_inside_a_block)
 }
 END_TEST
 
-/* A stop string cut at any place of the text, also across tokens: what comes before it, nothing else. */
+/* A stop string cut at any place of the text, also across tokens: what comes before it, nothing
+ * else. */
 START_TEST(stop_strings_cut_the_text)
 {
     open_all();

@@ -1,6 +1,7 @@
-/* Logits against golden data: float64 forward passes over the dequantised weights (tests/data/README.md).
- * Every golden row, through the prefill kernels and through the decode kernels, for every model and every
- * tensor format that kernels read; and greedy generation against the golden continuation. */
+/* Logits against golden data: float64 forward passes over the dequantised weights
+ * (tests/data/README.md). Every golden row, through the prefill kernels and through the decode
+ * kernels, for every model and every tensor format that kernels read; and greedy generation against
+ * the golden continuation. */
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
@@ -8,8 +9,8 @@
 
 #include "models.h"
 
-/* Bounds: of a logit in units of the row's rms, of logsumexp, of the rms itself, and the gap between the
- * two highest logits from which on the greedy choice must agree. */
+/* Bounds: of a logit in units of the row's rms, of logsumexp, of the rms itself, and the gap
+ * between the two highest logits from which on the greedy choice must agree. */
 #define LOGIT_TOLERANCE 0.01
 #define LOGSUMEXP_TOLERANCE 0.02
 #define RMS_TOLERANCE 0.005
@@ -24,7 +25,8 @@ static const struct golden {
     {MODEL_DRAFT, "golden/logits-outrider-demo-draft-long.json"},
     {MODEL_RANDOM_DRAFT, "golden/logits-random-draft.json"},
     {MODEL_STORIES, "golden/logits-stories260K-f32.json"},
-    {"tests/data/models/outrider-demo-target-f16.gguf", "golden/logits-outrider-demo-target-f16.json"},
+    {"tests/data/models/outrider-demo-target-f16.gguf",
+     "golden/logits-outrider-demo-target-f16.json"},
     {"tests/data/formats/fix-F32.gguf", "formats/logits-fix-F32.json"},
     {"tests/data/formats/fix-F16.gguf", "formats/logits-fix-F16.json"},
     {"tests/data/formats/fix-BF16.gguf", "formats/logits-fix-BF16.json"},
@@ -100,7 +102,8 @@ static void check_evaluation(otr_session *session, comparison *c, const otr_eval
 {
     c->n_rows = 0;
     c->worst_logit = c->worst_logsumexp = c->worst_rms = 0;
-    ck_assert_int_eq(otr_session_evaluate(session, params, c->ids, c->n_ids, compare_row, c), OTR_OK);
+    ck_assert_int_eq(otr_session_evaluate(session, params, c->ids, c->n_ids, compare_row, c),
+                     OTR_OK);
     printf("  %s, %2u rows: %zu rows, logits %.5f rms, logsumexp %.5f, rms %.5f\n",
            params->path == OTR_EVALUATE_PREFILL ? "prefill" : "decode ", params->rows, c->n_rows,
            c->worst_logit, c->worst_logsumexp, c->worst_rms);
@@ -122,8 +125,10 @@ static void check_greedy(otr_session *session, const comparison *c)
     size_t n = generate_ids(session, c->ids, c->n_prompt, &params, ids, 512, NULL);
     ck_assert_uint_eq(n, c->n_ids - c->n_prompt);
     for (size_t i = 0; i < n; i++) {
-        const json_t *top = json_object_get(json_array_get(c->rows, c->n_prompt - 1 + i), "top_logits");
-        double gap = json_number_value(json_array_get(top, 0)) - json_number_value(json_array_get(top, 1));
+        const json_t *top =
+            json_object_get(json_array_get(c->rows, c->n_prompt - 1 + i), "top_logits");
+        double gap =
+            json_number_value(json_array_get(top, 0)) - json_number_value(json_array_get(top, 1));
         if (ids[i] != c->ids[c->n_prompt + i]) {
             ck_assert_double_le(gap, SURE_GAP);
             break;

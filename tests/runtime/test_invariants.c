@@ -1,5 +1,5 @@
-/* What may never change: the same text whatever speculation does, and the same logits for every number of
- * rows in a pass. Argument "slow": 100 prompts instead of 10. */
+/* What may never change: the same text whatever speculation does, and the same logits for every
+ * number of rows in a pass. Argument "slow": 100 prompts instead of 10. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,10 @@ static bool keep_or_compare(size_t row, const float *logits, uint32_t n_vocab, v
 }
 
 static const char *const row_models[] = {
-    MODEL_TARGET, MODEL_STORIES, "tests/data/formats/fix-Q4_K_M.gguf", "tests/data/formats/fix-BF16.gguf",
+    MODEL_TARGET,
+    MODEL_STORIES,
+    "tests/data/formats/fix-Q4_K_M.gguf",
+    "tests/data/formats/fix-BF16.gguf",
 };
 
 START_TEST(rows_are_bit_identical)
@@ -97,8 +100,8 @@ START_TEST(prefill_is_bit_identical_for_every_cut)
         params.n_ctx = 128;
         params.prefill_rows = cuts[c];
         ck_assert_int_eq(otr_session_create(model, NULL, &params, &session), OTR_OK);
-        ck_assert_int_eq(otr_session_evaluate(session, &evaluate, ids, N_IDS, keep_or_compare, &now),
-                         OTR_OK);
+        ck_assert_int_eq(
+            otr_session_evaluate(session, &evaluate, ids, N_IDS, keep_or_compare, &now), OTR_OK);
         ck_assert_uint_eq(now.n_rows, N_IDS);
         otr_session_destroy(&session);
     }
@@ -157,8 +160,8 @@ typedef struct totals {
 } totals;
 
 /* The ids of `n_cases` random prompts for K = 0 and every other K, on one session. */
-static void same_text(const char *target_path, const char *draft_path, int n_cases, int32_t max_tokens,
-                      uint64_t seed, totals *sum)
+static void same_text(const char *target_path, const char *draft_path, int n_cases,
+                      int32_t max_tokens, uint64_t seed, totals *sum)
 {
     static const uint32_t ks[] = {1, 2, 3, 5, 8, 16};
     otr_context *context = open_context();
@@ -187,7 +190,8 @@ static void same_text(const char *target_path, const char *draft_path, int n_cas
         for (size_t k = 0; k < sizeof ks / sizeof ks[0]; k++) {
             params.draft_max = ks[k];
             params.plain_probes = (uint32_t)(k % 2) * 4;
-            size_t n_now = generate_ids(session, prompt, n_prompt, &params, ids, MAX_OUTPUT, &stats);
+            size_t n_now =
+                generate_ids(session, prompt, n_prompt, &params, ids, MAX_OUTPUT, &stats);
             check_counters(&stats);
             sum->verified += stats.verified;
             sum->accepted += stats.accepted;
@@ -226,7 +230,11 @@ START_TEST(same_text_with_a_random_draft)
 {
     totals sum = {0};
     bool slow = on_slow_device();
-    same_text(MODEL_TARGET, MODEL_RANDOM_DRAFT, slow ? 1 : slow_suite ? 30 : 3, slow ? 6 : 24, 12, &sum);
+    same_text(MODEL_TARGET, MODEL_RANDOM_DRAFT,
+              slow         ? 1
+              : slow_suite ? 30
+                           : 3,
+              slow ? 6 : 24, 12, &sum);
     printf("random draft: %llu of %llu accepted\n", (unsigned long long)sum.accepted,
            (unsigned long long)sum.verified);
     ck_assert_uint_gt(sum.verified, sum.accepted);
@@ -246,7 +254,8 @@ END_TEST
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("invariants");
-    TCase *rows = tcase_create("rows"), *text = tcase_create("text"), *own = tcase_create("own draft");
+    TCase *rows = tcase_create("rows"), *text = tcase_create("text"),
+          *own = tcase_create("own draft");
     slow_suite = argc > 1 && !strcmp(argv[1], "slow");
     tcase_set_timeout(rows, 3000);
     tcase_set_timeout(text, 3000);

@@ -290,10 +290,10 @@ START_TEST(read_only_folder_is_a_warning)
 }
 END_TEST
 
-START_TEST(full_disk_is_a_warning_and_leaves_nothing)
+START_TEST(full_disk_is_an_error_and_leaves_nothing)
 {
     use_cache_on_disk(folder, 50);
-    check_log("1 the pipeline cache can't be written");
+    check_log("0 the pipeline cache can't be written");
     check_log("File too large");
     ck_assert_int_eq(count_files(folder), 0);
 }
@@ -376,7 +376,7 @@ int main(void)
     tcase_add_test(tests, missing_folders_are_made);
     tcase_add_test(tests, folders_that_cannot_be_written_are_a_warning);
     tcase_add_test(tests, read_only_folder_is_a_warning);
-    tcase_add_test(tests, full_disk_is_a_warning_and_leaves_nothing);
+    tcase_add_test(tests, full_disk_is_an_error_and_leaves_nothing);
     tcase_add_test(tests, full_disk_keeps_the_older_file);
     tcase_add_test(tests, environment_names_the_folder);
     tcase_add_test(tests, cache_can_be_off);

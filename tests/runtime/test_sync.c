@@ -1,6 +1,6 @@
-/* Synchronisation of a whole block. Validation sees hazards best inside one command buffer, so the draft's
- * chain, the target's pass and the acceptance are emitted into a single one here: there must be no
- * message; and with a barrier taken out there must be one. */
+/* Synchronisation of a whole block. Validation sees hazards best inside one command buffer, so the
+ * draft's chain, the target's pass and the acceptance are emitted into a single one here: there
+ * must be no message; and with a barrier taken out there must be one. */
 #include <check.h>
 #include <stdio.h>
 
@@ -80,9 +80,9 @@ START_TEST(a_block_has_no_hazard)
 END_TEST
 
 /* Takes out each barrier between the operations of the target's first layer, the output and the
- * sampling, one at a time. The layer says nothing of write-after-write between descriptors, and takes
- * a buffer that a kernel reads and writes as written: so rope, which works in place on qkv, can lose its
- * barrier unseen. Every other one must be missed. */
+ * sampling, one at a time. The layer says nothing of write-after-write between descriptors, and
+ * takes a buffer that a kernel reads and writes as written: so rope, which works in place on qkv,
+ * can lose its barrier unseen. Every other one must be missed. */
 START_TEST(a_missing_barrier_is_seen)
 {
     enum { N_IN_PLACE = 1 };

@@ -1,17 +1,17 @@
 /* liboutrider: local language models with speculative decoding on any Vulkan device.
  *
- * A context owns devices; a model is weights on one device; a session is a target, an optional draft,
- * their caches and recorded work. Text in, text out; the output is exactly the target's own.
+ * A context owns devices; a model is weights on one device; a session is a target, an optional
+ * draft, their caches and recorded work. Text in, text out; the output is exactly the target's own.
  *
  * Conventions
  *   - Functions that can fail return otr_result. The detail, one line that names the file, tensor,
  *     option or device, is kept per context: otr_error_message. It also goes to the log callback.
- *   - Params structs begin with `size` and start from their *_default() value, so that a field added
- *     later breaks no program built before it.
+ *   - Params structs begin with `size` and start from their *_default() value, so that a field
+ * added later breaks no program built before it.
  *   - Handles are opaque. Each *_destroy takes a pointer to the handle, sets it to NULL, and allows
  *     NULL. Order: sessions before their models, models before their context.
- *   - Threads: a context and its models may be used from several threads; a session by one at a time,
- *     except otr_session_cancel, which may be called from any thread and from signal handlers.
+ *   - Threads: a context and its models may be used from several threads; a session by one at a
+ * time, except otr_session_cancel, which may be called from any thread and from signal handlers.
  *   - Strings are UTF-8. Times are in the unit that the name says. Token ids are int32_t.
  */
 #ifndef OUTRIDER_OUTRIDER_H
@@ -36,20 +36,20 @@ extern "C" {
 
 typedef enum otr_result {
     OTR_OK = 0,
-    OTR_ERROR_INVALID_ARGUMENT,    /* a parameter is out of its range */
-    OTR_ERROR_OUT_OF_MEMORY,       /* host or device memory */
-    OTR_ERROR_IO,                  /* a file can't be opened, read or written */
-    OTR_ERROR_FORMAT,              /* a file or text is malformed */
-    OTR_ERROR_UNSUPPORTED,         /* an architecture, tensor format or tokeniser we refuse by name */
-    OTR_ERROR_NO_VULKAN,           /* no Vulkan loader, or no instance */
-    OTR_ERROR_NO_DEVICE,           /* no device, none of that name, or one that is too weak */
-    OTR_ERROR_DEVICE,              /* a Vulkan call failed */
-    OTR_ERROR_DEVICE_LOST,         /* the device was lost; destroy the context */
-    OTR_ERROR_TIMEOUT,             /* the device did not answer in time */
-    OTR_ERROR_VOCABULARY,          /* draft and target have different vocabularies */
-    OTR_ERROR_CONTEXT_FULL,        /* the prompt does not fit the context */
-    OTR_ERROR_CANCELLED,           /* otr_session_cancel was called */
-    OTR_ERROR_SELFTEST,            /* a kernel gave a wrong result */
+    OTR_ERROR_INVALID_ARGUMENT, /* a parameter is out of its range */
+    OTR_ERROR_OUT_OF_MEMORY,    /* host or device memory */
+    OTR_ERROR_IO,               /* a file can't be opened, read or written */
+    OTR_ERROR_FORMAT,           /* a file or text is malformed */
+    OTR_ERROR_UNSUPPORTED,      /* an architecture, tensor format or tokeniser we refuse by name */
+    OTR_ERROR_NO_VULKAN,        /* no Vulkan loader, or no instance */
+    OTR_ERROR_NO_DEVICE,        /* no device, none of that name, or one that is too weak */
+    OTR_ERROR_DEVICE,           /* a Vulkan call failed */
+    OTR_ERROR_DEVICE_LOST,      /* the device was lost; destroy the context */
+    OTR_ERROR_TIMEOUT,          /* the device did not answer in time */
+    OTR_ERROR_VOCABULARY,       /* draft and target have different vocabularies */
+    OTR_ERROR_CONTEXT_FULL,     /* the prompt does not fit the context */
+    OTR_ERROR_CANCELLED,        /* otr_session_cancel was called */
+    OTR_ERROR_SELFTEST,         /* a kernel gave a wrong result */
 } otr_result;
 /* A short constant text, such as "out of memory". */
 OTR_API const char *otr_result_string(otr_result result);
@@ -89,8 +89,8 @@ typedef struct otr_context_params {
 } otr_context_params;
 OTR_API otr_context_params otr_context_params_default(void);
 
-/* Loads Vulkan and lists the devices. On failure *context is NULL and the detail went to params->log.
- * No device at all is not a failure here (otr_device_count is 0). */
+/* Loads Vulkan and lists the devices. On failure *context is NULL and the detail went to
+ * params->log. No device at all is not a failure here (otr_device_count is 0). */
 OTR_API otr_result otr_context_create(const otr_context_params *params, otr_context **context);
 OTR_API void otr_context_destroy(otr_context **context);
 /* Copies the message of the calling thread's last failed call on this context (or its models and
@@ -123,10 +123,10 @@ typedef struct otr_device_info {
     uint32_t driver_version; /* the driver's own encoding */
     uint32_t api_version;    /* VK_API_VERSION encoding */
     uint8_t uuid[16];
-    int32_t tier;            /* 0..3; -1 when the device can't be used, see `problem` */
-    char problem[256];       /* what is missing, "" when usable */
-    int32_t same_as;         /* index of the same GPU under another driver listed before, or -1 */
-    bool is_default;         /* chosen when no device is named */
+    int32_t tier;      /* 0..3; -1 when the device can't be used, see `problem` */
+    char problem[256]; /* what is missing, "" when usable */
+    int32_t same_as;   /* index of the same GPU under another driver listed before, or -1 */
+    bool is_default;   /* chosen when no device is named */
     uint32_t subgroup_size;
     uint32_t max_workgroup_invocations;
     uint32_t max_shared_memory_bytes;
@@ -147,17 +147,17 @@ typedef struct otr_device_info {
 
 OTR_API uint32_t otr_device_count(const otr_context *context);
 OTR_API otr_result otr_device_describe(otr_context *context, uint32_t index, otr_device_info *info);
-/* Finds a device by index ("0"), UUID (32 hex digits, dashes ignored) or a part of its name or driver
- * name (case ignored; must match one device, or several of which one is the default). NULL or "":
- * the default: discrete, integrated, virtual; a CPU device only when there is nothing else,
+/* Finds a device by index ("0"), UUID (32 hex digits, dashes ignored) or a part of its name or
+ * driver name (case ignored; must match one device, or several of which one is the default). NULL
+ * or "": the default: discrete, integrated, virtual; a CPU device only when there is nothing else,
  * lavapipe before SwiftShader. */
 OTR_API otr_result otr_device_find(otr_context *context, const char *selector, uint32_t *index);
 
 typedef struct otr_selftest_result {
     const char *kernel; /* such as "matvec Q4_K rows=8" */
     bool passed, skipped;
-    double max_error;  /* largest difference from the CPU reference, in units of the tolerance */
-    char detail[256];  /* reason of a failure or skip, or "" */
+    double max_error; /* largest difference from the CPU reference, in units of the tolerance */
+    char detail[256]; /* reason of a failure or skip, or "" */
 } otr_selftest_result;
 typedef void (*otr_selftest_callback)(const otr_selftest_result *result, void *user);
 /* Runs every kernel on the device against CPU references in double precision. on_result is called
@@ -171,8 +171,8 @@ typedef struct otr_model otr_model;
 
 typedef struct otr_model_params {
     size_t size;
-    const char *path;   /* GGUF file; of a split model any shard */
-    const char *device; /* selector for otr_device_find; NULL: the default device */
+    const char *path;                  /* GGUF file; of a split model any shard */
+    const char *device;                /* selector for otr_device_find; NULL: the default device */
     otr_progress_callback on_progress; /* bytes uploaded; NULL allowed */
     void *progress_user;
 } otr_model_params;
@@ -203,8 +203,8 @@ OTR_API otr_result otr_tokenize(const otr_model *model, const char *text, size_t
                                 size_t *n_ids);
 /* Text of ids; invalid UTF-8 becomes U+FFFD, control tokens give no text. Writes at most `capacity`
  * bytes without a terminator; *n_bytes is the full count. */
-OTR_API otr_result otr_detokenize(const otr_model *model, const int32_t *ids, size_t n_ids, char *text,
-                                  size_t capacity, size_t *n_bytes);
+OTR_API otr_result otr_detokenize(const otr_model *model, const int32_t *ids, size_t n_ids,
+                                  char *text, size_t capacity, size_t *n_bytes);
 /* True when the token ends a generation (EOS, end of turn). */
 OTR_API bool otr_token_is_stop(const otr_model *model, int32_t id);
 /* BOS of the model, or -1. */
@@ -216,15 +216,15 @@ typedef struct otr_session otr_session;
 
 typedef struct otr_session_params {
     size_t size;
-    uint32_t n_ctx;  /* positions; 0: the target's training context, at most 4096 */
+    uint32_t n_ctx; /* positions; 0: the target's training context, at most 4096 */
     /* Most rows of a prefill pass; 0: chosen by device and measured time. Results don't depend on
      * it. */
     uint32_t prefill_rows;
 } otr_session_params;
 OTR_API otr_session_params otr_session_params_default(void);
 
-/* draft may be NULL; both models must be of one context (and, for now, one device). OTR_ERROR_VOCABULARY when their token strings
- * differ; the message names the first difference. */
+/* draft may be NULL; both models must be of one context (and, for now, one device).
+ * OTR_ERROR_VOCABULARY when their token strings differ; the message names the first difference. */
 OTR_API otr_result otr_session_create(otr_model *target, otr_model *draft,
                                       const otr_session_params *params, otr_session **session);
 OTR_API void otr_session_destroy(otr_session **session);
@@ -267,14 +267,14 @@ OTR_API const char *otr_finish_string(otr_finish finish);
 typedef struct otr_generate_params {
     size_t size;
     otr_sampling sampling;
-    int32_t max_tokens;  /* < 0: until a stop or the context's end; 0: none */
-    uint32_t draft_max;  /* K: drafted tokens a block, 0..OTR_MAX_DRAFT; 0: plain decoding */
+    int32_t max_tokens; /* < 0: until a stop or the context's end; 0: none */
+    uint32_t draft_max; /* K: drafted tokens a block, 0..OTR_MAX_DRAFT; 0: plain decoding */
     /* Text that ends the generation; neither it nor what follows is given out. */
     const char *const *stop_strings;
     size_t n_stop_strings;
     bool ignore_stop_tokens;
-    /* One-row passes spread over the first blocks so that plain decoding is measured too. They change
-     * nothing in the text. 0: none. */
+    /* One-row passes spread over the first blocks so that plain decoding is measured too. They
+     * change nothing in the text. 0: none. */
     uint32_t plain_probes;
 } otr_generate_params;
 /* draft_max 5, plain_probes 4. */
@@ -294,26 +294,28 @@ typedef struct otr_stats {
     uint64_t emitted;       /* tokens generated, the stop token included if one came */
     uint64_t blocks;
     uint64_t drafted;
-    uint64_t verified;  /* drafted tokens that the target compared, each block until its first miss */
+    uint64_t
+        verified; /* drafted tokens that the target compared, each block until its first miss */
     uint64_t accepted;
     uint64_t discarded; /* computed but cut off at the end (stop, length, context) */
     uint64_t verified_by_position[OTR_MAX_DRAFT]; /* [i]: drafted token i+1 of a block */
     uint64_t accepted_by_position[OTR_MAX_DRAFT];
-    double acceptance;            /* accepted / verified; 0 when nothing was verified */
+    double acceptance;                      /* accepted / verified; 0 when nothing was verified */
     double acceptance_low, acceptance_high; /* 95 % Wilson interval */
-    double tokens_per_block;      /* (accepted + blocks) / blocks of blocks with K > 0; 0: none */
-    double prefill_ms;            /* of otr_session_append calls since the last generation */
-    double ttft_ms;               /* prefill_ms + time to the first token given out */
-    double generate_ms;           /* otr_generate from its start to its end */
-    double tokens_per_second;     /* (emitted - 1) / time after the first token; 0 when < 2 tokens */
+    double tokens_per_block;  /* (accepted + blocks) / blocks of blocks with K > 0; 0: none */
+    double prefill_ms;        /* of otr_session_append calls since the last generation */
+    double ttft_ms;           /* prefill_ms + time to the first token given out */
+    double generate_ms;       /* otr_generate from its start to its end */
+    double tokens_per_second; /* (emitted - 1) / time after the first token; 0 when < 2 tokens */
     double draft_ms, verify_ms, host_ms; /* of generate_ms; 0 when not measured */
-    double host_us_per_block;     /* host time outside waits */
-    double verify_row_ms[OTR_MAX_DRAFT + 1]; /* [n-1]: mean time of a target pass with n rows; 0: none */
+    double host_us_per_block;            /* host time outside waits */
+    double verify_row_ms[OTR_MAX_DRAFT +
+                         1]; /* [n-1]: mean time of a target pass with n rows; 0: none */
     uint64_t verify_row_passes[OTR_MAX_DRAFT + 1];
-    double draft_step_ms;         /* mean time of one draft step; 0: none */
-    double cost_ratio;            /* c = draft_step_ms / verify_row_ms[0]; 0: not measured */
+    double draft_step_ms;           /* mean time of one draft step; 0: none */
+    double cost_ratio;              /* c = draft_step_ms / verify_row_ms[0]; 0: not measured */
     double plain_tokens_per_second; /* from one-row passes of this run; 0: fewer than four */
-    double speedup;               /* tokens/s of blocks with K > 0 / plain; 0: not measured */
+    double speedup;                 /* tokens/s of blocks with K > 0 / plain; 0: not measured */
     /* Time between tokens given out, and the same of plain blocks: p50, p95, p99, max. */
     double latency_ms[OTR_LATENCY_PERCENTILES];
     double plain_latency_ms[OTR_LATENCY_PERCENTILES];
