@@ -395,18 +395,18 @@ static int print_json(const gguf_file *file, const struct summary *s)
         bad |= json_array_append_new(keys, key_object(file, gguf_key_at(file, i)));
     for (uint64_t i = 0; i < gguf_n_tensors(file); i++)
         bad |= json_array_append_new(tensors, tensor_object(gguf_tensor_at(file, i)));
-    object =
-        json_pack("{s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:o,s:o,s:I,s:b,s:o,s:o,s:o}", "path",
-                  json_text(path, strlen(path)), "version", (json_int_t)gguf_version(file),
-                  "shards", (json_int_t)gguf_n_shards(file), "size_bytes",
-                  (json_int_t)gguf_size_bytes(file), "alignment", (json_int_t)gguf_alignment(file),
-                  "name", json_text(s->name.data, s->name.length), "architecture",
-                  json_text(s->architecture.data, s->architecture.length), "n_parameters",
-                  (json_int_t)s->n_parameters, "formats", formats, "tokenizer",
-                  s->n_vocab ? json_text(s->tokenizer, strlen(s->tokenizer)) : json_null(),
-                  "n_vocab", (json_int_t)s->n_vocab, "runs", s->problem[0] == '\0', "problem",
-                  s->problem[0] ? json_text(s->problem, strlen(s->problem)) : json_null(),
-                  "metadata", keys, "tensors", tensors);
+    object = json_pack("{s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:o,s:o,s:I,s:b,s:o,s:o,s:o}", "path",
+                       json_text(path, strlen(path)), "version", (json_int_t)gguf_version(file),
+                       "shards", (json_int_t)gguf_n_shards(file), "size_bytes",
+                       (json_int_t)gguf_size_bytes(file), "alignment",
+                       (json_int_t)gguf_alignment(file), "name",
+                       json_text(s->name.data, s->name.length), "architecture",
+                       json_text(s->architecture.data, s->architecture.length), "n_parameters",
+                       (json_int_t)s->n_parameters, "formats", formats, "tokenizer",
+                       s->n_vocab ? json_text(s->tokenizer, strlen(s->tokenizer)) : json_null(),
+                       "n_vocab", (json_int_t)s->n_vocab, "runs", s->problem[0] == '\0', "problem",
+                       s->problem[0] ? json_text(s->problem, strlen(s->problem)) : json_null(),
+                       "metadata", keys, "tensors", tensors);
     if (bad && object) {
         json_decref(object);
         object = NULL;

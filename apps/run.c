@@ -244,12 +244,12 @@ static json_t *result_object(const engine *e, const struct stream *stream, const
     bad |= json_object_set_new(object, "text",
                                json_text(text_string(&stream->collected), stream->collected.n));
     bad |= json_object_set_new(object, "tokens", tokens);
-    bad |=
-        json_object_set_new(object, "finish_reason", json_string(otr_finish_string(stats->finish)));
+    bad |= json_object_set_new(object, "finish_reason",
+                               json_string(otr_finish_string(stats->finish)));
     bad |= json_object_set_new(object, "seed", json_integer((json_int_t)seed));
     bad |= json_object_set_new(object, "model", json_text(e->target_path, strlen(e->target_path)));
-    bad |=
-        json_object_set_new(object, "draft", draft ? json_text(draft, strlen(draft)) : json_null());
+    bad |= json_object_set_new(object, "draft",
+                               draft ? json_text(draft, strlen(draft)) : json_null());
     bad |= json_object_set_new(object, "device", json_text(e->device.name, strlen(e->device.name)));
     bad |= json_object_set_new(object, "stats", stats_value);
     otr_free(stats_text);

@@ -79,8 +79,8 @@ bool shard_read(const struct shard *shard, uint64_t offset, void *dst, uint64_t 
     char message[160];
     uint8_t *bytes = dst;
     while (n_bytes > 0) {
-        ssize_t n =
-            pread(shard->fd, bytes, (size_t)(n_bytes < most ? n_bytes : most), (off_t)offset);
+        ssize_t n = pread(shard->fd, bytes, (size_t)(n_bytes < most ? n_bytes : most),
+                          (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {

@@ -52,8 +52,8 @@ bool string_index_init(string_index *index, size_t n)
     size_t capacity = 16;
     while (capacity < n * 2)
         capacity *= 2;
-    *index =
-        (string_index){.slots = malloc(capacity * sizeof(index->slots[0])), .mask = capacity - 1};
+    *index = (string_index){.slots = malloc(capacity * sizeof(index->slots[0])),
+                            .mask = capacity - 1};
     if (!index->slots)
         return false;
     memset(index->slots, 0xff, capacity * sizeof(index->slots[0])); /* place STRING_NOT_FOUND */

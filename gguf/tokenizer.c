@@ -159,8 +159,8 @@ static bool push_blanks(detokenizer *d, gguf_string token, const text_buffer *bu
 {
     const size_t n_blank = sizeof(SPM_BLANK) - 1;
     for (size_t at = 0; at < token.length;) {
-        bool is_blank =
-            token.length - at >= n_blank && !memcmp(token.data + at, SPM_BLANK, n_blank);
+        bool is_blank = token.length - at >= n_blank &&
+                        !memcmp(token.data + at, SPM_BLANK, n_blank);
         bool is_dropped = is_blank && at == 0 && d->at_start && d->vocab->adds_space_prefix;
         if (!is_dropped && !push_byte(d, is_blank ? ' ' : (uint8_t)token.data[at], buffer))
             return false;

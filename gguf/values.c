@@ -115,8 +115,8 @@ static bool key_string(const struct shard *shard, const struct key *key, uint64_
 {
     if (key->key.element_type != GGUF_TYPE_STRING || i >= key->key.count)
         return false;
-    const uint8_t *at =
-        shard->metadata + (key->key.type == GGUF_TYPE_ARRAY ? key->strings[i] : key->value_at);
+    const uint8_t *at = shard->metadata +
+                        (key->key.type == GGUF_TYPE_ARRAY ? key->strings[i] : key->value_at);
     out->length = (size_t)load_u64(at);
     out->data = (const char *)at + 8;
     return true;

@@ -190,8 +190,8 @@ static void load_instance_table(otr_context *context)
 /* Leaves context->instance NULL, without an error, when no driver is installed. */
 static otr_result create_instance(otr_context *context)
 {
-    PFN_vkCreateInstance create =
-        (PFN_vkCreateInstance)context->vk.vkGetInstanceProcAddr(NULL, "vkCreateInstance");
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)context->vk.vkGetInstanceProcAddr(
+        NULL, "vkCreateInstance");
     PFN_vkEnumerateInstanceVersion get_version =
         (PFN_vkEnumerateInstanceVersion)context->vk.vkGetInstanceProcAddr(
             NULL, "vkEnumerateInstanceVersion");
@@ -237,8 +237,8 @@ static otr_result create_instance(otr_context *context)
     context->api_version = version < VK_API_VERSION_1_3 ? version : VK_API_VERSION_1_3;
     application.apiVersion = context->api_version;
 
-    context->has_debug_utils =
-        has_instance_extension(context, NULL, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    context->has_debug_utils = has_instance_extension(context, NULL,
+                                                      VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     if (context->validation) {
         if (!has_validation_layer(context))
             return context_fail(context, OTR_ERROR_NO_VULKAN,

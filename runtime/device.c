@@ -94,8 +94,8 @@ static void inspect_queues(otr_context *context, VkPhysicalDevice physical, otr_
         info->queue_families[i].compute = (flags & VK_QUEUE_COMPUTE_BIT) != 0;
         info->queue_families[i].graphics = (flags & VK_QUEUE_GRAPHICS_BIT) != 0;
         /* Compute and graphics families can always transfer, even when they don't say so. */
-        info->queue_families[i].transfer =
-            (flags & (VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)) != 0;
+        info->queue_families[i].transfer = (flags & (VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT |
+                                                     VK_QUEUE_GRAPHICS_BIT)) != 0;
     }
     facts->queue_family = choose_queue_family(info);
     if (facts->queue_family != DEVICE_NONE)
@@ -110,8 +110,8 @@ static void inspect_heaps(otr_context *context, VkPhysicalDevice physical, otr_d
     info->n_heaps = memory.memoryHeapCount < OTR_MAX_HEAPS ? memory.memoryHeapCount : OTR_MAX_HEAPS;
     for (uint32_t i = 0; i < info->n_heaps; i++) {
         info->heaps[i].size_bytes = memory.memoryHeaps[i].size;
-        info->heaps[i].device_local =
-            (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0;
+        info->heaps[i].device_local = (memory.memoryHeaps[i].flags &
+                                       VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0;
     }
 }
 
@@ -126,16 +126,16 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
 {
     const bool v12 = facts->api_version >= VK_API_VERSION_1_2;
     const bool v13 = facts->api_version >= VK_API_VERSION_1_3;
-    const bool has_size_control_extension =
-        has_extension(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    const bool has_size_control_extension = has_extension(
+        extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     const bool knows_size_control = v13 || has_size_control_extension;
-    const bool knows_dot =
-        v13 || has_extension(extensions, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
-    const bool knows_maintenance4 =
-        v13 || has_extension(extensions, VK_KHR_MAINTENANCE_4_EXTENSION_NAME);
+    const bool knows_dot = v13 || has_extension(extensions,
+                                                VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    const bool knows_maintenance4 = v13 ||
+                                    has_extension(extensions, VK_KHR_MAINTENANCE_4_EXTENSION_NAME);
     const bool has_pci = has_extension(extensions, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
-    VkPhysicalDeviceProperties2 properties = {.sType =
-                                                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    VkPhysicalDeviceProperties2 properties = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
     VkPhysicalDeviceMaintenance3Properties maintenance3 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
@@ -189,9 +189,9 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
     facts->max_allocation_bytes = maintenance3.maxMemoryAllocationSize;
     facts->max_buffer_bytes = knows_maintenance4 ? maintenance4.maxBufferSize : UINT64_MAX;
     facts->subgroup_size = subgroup.subgroupSize;
-    facts->has_subgroup_arithmetic =
-        (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
-        (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
+    facts->has_subgroup_arithmetic = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                                     (subgroup.supportedOperations &
+                                      VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
     facts->has_16bit_storage = storage16.storageBuffer16BitAccess;
     facts->has_robust_access = features.features.robustBufferAccess;
     facts->pins_subgroup_size = size_control.subgroupSizeControl &&
@@ -199,9 +199,9 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
     facts->full_subgroups = facts->pins_subgroup_size && size_control.computeFullSubgroups;
     facts->subgroup_control_is_extension = !v13 && has_size_control_extension;
     /* Without the extension a driver may use another size than the one it reports. */
-    facts->subgroup_size_is_fixed =
-        facts->pins_subgroup_size ||
-        (knows_size_control && sizes.minSubgroupSize == sizes.maxSubgroupSize);
+    facts->subgroup_size_is_fixed = facts->pins_subgroup_size ||
+                                    (knows_size_control &&
+                                     sizes.minSubgroupSize == sizes.maxSubgroupSize);
     facts->has_pci_address = has_pci;
     facts->pci_domain = pci.pciDomain;
     facts->pci_bus = pci.pciBus;
@@ -282,8 +282,8 @@ static otr_result inspect_device(otr_context *context, uint32_t index)
     info->max_workgroup_invocations = properties.limits.maxComputeWorkGroupInvocations;
     info->max_shared_memory_bytes = properties.limits.maxComputeSharedMemorySize;
     info->max_storage_binding_bytes = properties.limits.maxStorageBufferRange;
-    facts->api_version =
-        properties.apiVersion < context->api_version ? properties.apiVersion : context->api_version;
+    facts->api_version = properties.apiVersion < context->api_version ? properties.apiVersion
+                                                                      : context->api_version;
     facts->max_buffer_bytes = UINT64_MAX;
     inspect_queues(context, physical, info, facts);
     inspect_heaps(context, physical, info);

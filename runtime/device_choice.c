@@ -98,8 +98,8 @@ static bool parse_uuid(const char *text, uint8_t uuid[16])
             continue;
         if (!isxdigit((unsigned char)*text) || n == 32)
             return false;
-        digit =
-            isdigit((unsigned char)*text) ? *text - '0' : tolower((unsigned char)*text) - 'a' + 10;
+        digit = isdigit((unsigned char)*text) ? *text - '0'
+                                              : tolower((unsigned char)*text) - 'a' + 10;
         uuid[n / 2] = (uint8_t)(uuid[n / 2] << 4 | digit);
         n++;
     }

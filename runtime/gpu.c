@@ -247,8 +247,8 @@ void gpu_name(gpu *g, VkObjectType type, uint64_t handle, const char *format, ..
 
 otr_result gpu_wait(gpu *g, VkFence fence, uint32_t timeout_ms, const char *what)
 {
-    VkResult result =
-        g->vk.vkWaitForFences(g->device, 1, &fence, VK_TRUE, (uint64_t)timeout_ms * 1000000u);
+    VkResult result = g->vk.vkWaitForFences(g->device, 1, &fence, VK_TRUE,
+                                            (uint64_t)timeout_ms * 1000000u);
 
     if (result == VK_SUCCESS)
         return OTR_OK;

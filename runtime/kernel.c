@@ -14,8 +14,8 @@ otr_result kernel_create(gpu *g, const char *shader, const uint32_t *constants,
                          uint32_t n_constants, bool pins_subgroup, const char *label,
                          VkPipeline *out)
 {
-    const shader_code *code =
-        bsearch(shader, shader_list, n_shaders, sizeof shader_list[0], compare_names);
+    const shader_code *code = bsearch(shader, shader_list, n_shaders, sizeof shader_list[0],
+                                      compare_names);
     VkSpecializationMapEntry entries[KERNEL_MAX_CONSTANTS];
     VkSpecializationInfo specialization = {
         .mapEntryCount = n_constants,

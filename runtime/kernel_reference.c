@@ -82,8 +82,8 @@ void reference_attention(const reference_head *h, double *weights, double *out, 
     for (uint32_t p = 0; p < h->n_positions; p++) {
         double score = 0, size = 0;
         for (uint32_t i = 0; i < h->head_size; i++) {
-            double term =
-                (double)h->q[i] * (double)half_to_float(h->k[p * h->stride + i]) * h->scale;
+            double term = (double)h->q[i] * (double)half_to_float(h->k[p * h->stride + i]) *
+                          h->scale;
             score += term;
             size += fabs(term);
         }

@@ -116,8 +116,8 @@ static void write_set(const kernel_runner *r, const kernel_run *run)
             .dstSet = r->set,
             .dstBinding = i,
             .descriptorCount = 1,
-            .descriptorType =
-                is_state ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorType = is_state ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+                                       : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
             .pBufferInfo = &infos[i],
         };
     }

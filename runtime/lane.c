@@ -60,8 +60,8 @@ otr_result lane_bind(lane *l, const binding *bindings, uint32_t n, VkDescriptorS
             .dstSet = *set,
             .dstBinding = is_state ? KERNEL_STATE_BINDING : i,
             .descriptorCount = 1,
-            .descriptorType =
-                is_state ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorType = is_state ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+                                       : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
             .pBufferInfo = &infos[i],
         };
     }
@@ -135,8 +135,8 @@ static otr_result create_buffers(lane *l)
                 "has at most %u; use a smaller context",
                 l->n_ctx, (unsigned long long)seen, wanted[i].name, g->info->name,
                 g->limits.maxStorageBufferRange);
-        result =
-            gpu_buffer_create(g, wanted[i].bytes, wanted[i].use, wanted[i].name, wanted[i].buffer);
+        result = gpu_buffer_create(g, wanted[i].bytes, wanted[i].use, wanted[i].name,
+                                   wanted[i].buffer);
     }
     return result;
 }
@@ -154,8 +154,8 @@ static otr_result fill_angles(lane *l, uploader *u)
         return context_fail(l->gpu->context, OTR_ERROR_OUT_OF_MEMORY,
                             "out of memory for the angles");
     for (uint32_t i = 0; i < pairs; i++) {
-        double frequency =
-            pow((double)h->rope_base, -2.0 * i / h->rope_size) * (double)h->rope_scale;
+        double frequency = pow((double)h->rope_base, -2.0 * i / h->rope_size) *
+                           (double)h->rope_scale;
         if (l->model->rope_factors)
             frequency /= (double)l->model->rope_factors[i];
         for (uint32_t position = 0; position < l->n_ctx; position++) {

@@ -191,8 +191,8 @@ otr_result uploader_create(gpu *g, uint64_t staging_bytes, uploader *out)
 
     *out = (uploader){.gpu = g};
     /* upload() cuts at the staging buffer's size, and pieces must be whole words. */
-    result =
-        gpu_buffer_create(g, (staging_bytes + 3) & ~3ull, MEMORY_UPLOAD, "staging", &out->staging);
+    result = gpu_buffer_create(g, (staging_bytes + 3) & ~3ull, MEMORY_UPLOAD, "staging",
+                               &out->staging);
     if (result)
         goto end;
     vk_result = g->vk.vkCreateCommandPool(g->device, &pool_info, NULL, &out->pool);

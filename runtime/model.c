@@ -135,8 +135,8 @@ static otr_result upload_vector(loader *l, const gguf_tensor *t, const weight *w
     format_dequantize(format, src, w->k, values);
     for (uint32_t i = 0; i < w->k; i++)
         narrow[i] = (float)values[i];
-    result =
-        upload(&l->uploader, w->parts[0].buffer, w->parts[0].offset, narrow, w->parts[0].n_bytes);
+    result = upload(&l->uploader, w->parts[0].buffer, w->parts[0].offset, narrow,
+                    w->parts[0].n_bytes);
 out:
     free(narrow);
     free(values);

@@ -128,9 +128,9 @@ static void row_q6_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPAC
         pack_nibbles(low, 256, 0, planes[0] + block * 128);
         for (int i = 0; i < 256; i += 16)
             for (int b = 0; b < 4; b++)
-                planes[1][block * 64 + i / 4 + b] =
-                    (uint8_t)(high[i + b] | high[i + 4 + b] << 2 | high[i + 8 + b] << 4 |
-                              high[i + 12 + b] << 6);
+                planes[1][block * 64 + i / 4 + b] = (uint8_t)(high[i + b] | high[i + 4 + b] << 2 |
+                                                              high[i + 8 + b] << 4 |
+                                                              high[i + 12 + b] << 6);
         memcpy(planes[2] + block * 16, src + 192, 16);
         memcpy(planes[3] + block * 2, src + 208, 2);
     }

@@ -16,8 +16,8 @@ void *selftest_memory(selftest *t, uint64_t n_bytes)
         return NULL;
     void *memory = t->n_memory < SELFTEST_MAX_MEMORY ? calloc(1, n_bytes) : NULL;
     if (!memory) {
-        t->result =
-            context_fail(t->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the self-test");
+        t->result = context_fail(t->context, OTR_ERROR_OUT_OF_MEMORY,
+                                 "out of memory for the self-test");
         return NULL;
     }
     t->memory[t->n_memory++] = memory;

@@ -258,8 +258,8 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
     s->last_row = -1;
     s->n_ctx = params->n_ctx;
     if (!s->n_ctx) {
-        s->n_ctx =
-            target->h.n_ctx_train < DEFAULT_MAX_CTX ? target->h.n_ctx_train : DEFAULT_MAX_CTX;
+        s->n_ctx = target->h.n_ctx_train < DEFAULT_MAX_CTX ? target->h.n_ctx_train
+                                                           : DEFAULT_MAX_CTX;
         s->n_ctx = s->n_ctx < 2 ? 2 : s->n_ctx;
     }
     uint32_t rows = params->prefill_rows ? params->prefill_rows : tuning_find(s->gpu)->prefill_rows;

@@ -89,9 +89,9 @@ bool stats_token(stats_log *log)
         float gap = (float)((double)(now - log->last_ns) / 1e6);
         ok = push_gap(&log->gaps_ms, &log->n_gaps, &log->gaps_capacity, gap);
         if (log->block_is_plain)
-            ok =
-                push_gap(&log->plain_gaps_ms, &log->n_plain_gaps, &log->plain_gaps_capacity, gap) &&
-                ok;
+            ok = push_gap(&log->plain_gaps_ms, &log->n_plain_gaps, &log->plain_gaps_capacity,
+                          gap) &&
+                 ok;
     }
     log->last_ns = now;
     return ok;
@@ -136,8 +136,8 @@ void stats_end(stats_log *log)
     if (log->first_ns)
         s->ttft_ms = s->prefill_ms + (double)(log->first_ns - log->start_ns) / 1e6;
     if (s->emitted >= 2)
-        s->tokens_per_second =
-            (double)(s->emitted - 1) / ((double)(log->last_ns - log->first_ns) / 1e9);
+        s->tokens_per_second = (double)(s->emitted - 1) /
+                               ((double)(log->last_ns - log->first_ns) / 1e9);
     if (s->verified) {
         s->acceptance = (double)s->accepted / (double)s->verified;
         wilson(s->accepted, s->verified, &s->acceptance_low, &s->acceptance_high);

@@ -9,8 +9,8 @@ otr_result otr_tokenize(const otr_model *model, const char *text, size_t n_bytes
                         bool parse_special, bool add_bos, int32_t *ids, size_t capacity,
                         size_t *n_ids)
 {
-    unsigned flags =
-        (parse_special ? TOKENIZE_PARSE_SPECIAL : 0u) | (add_bos ? TOKENIZE_ADD_BOS : 0u);
+    unsigned flags = (parse_special ? TOKENIZE_PARSE_SPECIAL : 0u) |
+                     (add_bos ? TOKENIZE_ADD_BOS : 0u);
     gguf_error error = {0};
     int32_t *found = NULL;
     size_t n_found = 0;

@@ -88,12 +88,12 @@ static otr_result add_direct(builder *b, const char *format, uint32_t n_outputs,
 
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         uint32_t constants[] = {lanes, lanes, outputs, tiles[i]};
-        otr_result result =
-            kernel(b, "matvec_direct", format, constants, 4, false, &op->pipeline[PATH_ROWS]);
+        otr_result result = kernel(b, "matvec_direct", format, constants, 4, false,
+                                   &op->pipeline[PATH_ROWS]);
         if (result != OTR_OK)
             return result;
-        op->grid[PATH_ROWS] =
-            lane_grid(b->l, groups(n_outputs, lanes * outputs), 0, output_rows, tiles[i]);
+        op->grid[PATH_ROWS] = lane_grid(b->l, groups(n_outputs, lanes * outputs), 0, output_rows,
+                                        tiles[i]);
         op->pipeline[PATH_PREFILL] = op->pipeline[PATH_ROWS];
         op->grid[PATH_PREFILL] = op->grid[PATH_ROWS];
         result = lane_add(b->l, op);
@@ -117,8 +117,8 @@ static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs,
     const uint32_t tiled[] = {m[0] / m[3] * (m[1] / m[4]), m[0], m[1], m[2], m[3], m[4]};
     otr_result result = kernel(b, "matvec", format, constants, 4, true, &op->pipeline[PATH_ROWS]);
 
-    op->grid[PATH_ROWS] =
-        lane_grid(b->l, groups(n_outputs, subgroups * t->matvec_outputs), 0, output_rows, 0);
+    op->grid[PATH_ROWS] = lane_grid(b->l, groups(n_outputs, subgroups * t->matvec_outputs), 0,
+                                    output_rows, 0);
     if (result == OTR_OK && !output_rows) { /* there are never many rows with logits */
         result = kernel(b, "matmul", format, tiled, 6, false, &op->pipeline[PATH_PREFILL]);
         op->grid[PATH_PREFILL] = lane_grid(b->l, groups(n_outputs, m[0]), m[1], false, 0);
@@ -233,9 +233,9 @@ static otr_result build_embed(builder *b)
         const binding bindings[] = {
             {p->buffer, p->offset, p->n_bytes}, whole(&b->l->words), whole(&b->l->x)};
         b->waits = waits && i == 0;
-        otr_result result =
-            add(b, "embed", w->repack->shader, &b->t->elementwise_lanes, 1, bindings, 3, &push,
-                sizeof push, groups(w->n_chunks, b->t->elementwise_lanes), 1, false);
+        otr_result result = add(b, "embed", w->repack->shader, &b->t->elementwise_lanes, 1,
+                                bindings, 3, &push, sizeof push,
+                                groups(w->n_chunks, b->t->elementwise_lanes), 1, false);
         if (result != OTR_OK)
             return result;
     }

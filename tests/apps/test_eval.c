@@ -115,10 +115,10 @@ START_TEST(test_golden)
         ck_assert_double_eq_tol(number(row, "mean"), number(wanted, "mean"), 0.01 * rms);
         /* The eight highest are surely among our sixteen. */
         for (size_t k = 0; k < 8; k++) {
-            json_int_t id =
-                json_integer_value(json_array_get(json_object_get(wanted, "top_ids"), k));
-            double logit =
-                json_number_value(json_array_get(json_object_get(wanted, "top_logits"), k));
+            json_int_t id = json_integer_value(
+                json_array_get(json_object_get(wanted, "top_ids"), k));
+            double logit = json_number_value(
+                json_array_get(json_object_get(wanted, "top_logits"), k));
 
             ck_assert_double_eq_tol(find_logit(row, id), logit, 0.01 * rms);
         }
@@ -136,8 +136,8 @@ START_TEST(test_row_counts)
     json_t *one = eval_json(RUN("eval", "-m", target, "--ids", ids, "--json", "--rows", "1"));
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        json_t *many =
-            eval_json(RUN("eval", "-m", target, "--ids", ids, "--json", "--rows", counts[i]));
+        json_t *many = eval_json(
+            RUN("eval", "-m", target, "--ids", ids, "--json", "--rows", counts[i]));
 
         ck_assert_msg(json_equal(json_object_get(one, "rows"), json_object_get(many, "rows")),
                       "other logits with --rows %s", counts[i]);
@@ -151,8 +151,8 @@ END_TEST
  * perplexity can be computed again from the rows. */
 START_TEST(test_perplexity)
 {
-    struct program_result written =
-        RUN("run", "-m", target, "-q", "-p", "", "-n", "24", "--temp", "0", "--ignore-eos");
+    struct program_result written = RUN("run", "-m", target, "-q", "-p", "", "-n", "24", "--temp",
+                                        "0", "--ignore-eos");
     /* SPM puts a blank of its own before a text. */
     const char *text = written.out + (written.out[0] == ' ');
     json_t *logits, *whole, *cut;

@@ -321,8 +321,8 @@ START_TEST(test_output_goes_away)
 {
     const char *const arguments[] = {"run",  "-m", target, "-md",          draft, "-p",
                                      PROMPT, "-n", "64",   "--ignore-eos", NULL};
-    struct program_result r =
-        program_run(&(struct program_call){.arguments = arguments, .reader_leaves = true});
+    struct program_result r = program_run(
+        &(struct program_call){.arguments = arguments, .reader_leaves = true});
 
     ck_assert_msg(r.code == 141, "exit code %d: %s", r.code, r.err);
     ck_assert_str_eq(r.err, "");
@@ -429,8 +429,8 @@ END_TEST
 /* Under the validation layers the program does the same, and they have nothing to say. */
 START_TEST(test_validation)
 {
-    struct program_result r =
-        RUN_MODELS("--json", "--validate", "-p", PROMPT, "-n", "6", "--ignore-eos", "-s", "2");
+    struct program_result r = RUN_MODELS("--json", "--validate", "-p", PROMPT, "-n", "6",
+                                         "--ignore-eos", "-s", "2");
 
     ck_assert_ptr_null(strstr(r.err, "validation: "));
     json_decref(parse(r, 0));

@@ -225,8 +225,8 @@ END_TEST
 START_TEST(test_output_errors)
 {
     const char *const help[] = {"run", "--help", NULL};
-    struct program_result r =
-        program_run(&(struct program_call){.arguments = help, .output_path = "/dev/full"});
+    struct program_result r = program_run(
+        &(struct program_call){.arguments = help, .output_path = "/dev/full"});
 
     EXPECT_REFUSED(r, 1, "standard output", "No space left");
     r = program_run(&(struct program_call){.arguments = help, .closed_output = true});

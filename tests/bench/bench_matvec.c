@@ -227,8 +227,8 @@ int main(int argc, char **argv)
         g->vk.vkCmdDispatch(commands, groups, groups_y, 1);
         VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                                    .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-                                   .dstAccessMask =
-                                       VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+                                   .dstAccessMask = VK_ACCESS_SHADER_READ_BIT |
+                                                    VK_ACCESS_SHADER_WRITE_BIT};
         g->vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0,
                                    NULL);
@@ -262,8 +262,8 @@ int main(int argc, char **argv)
                 sum += term;
                 size += fabs(term);
             }
-            worst =
-                fmax(worst, fabs(sum - (double)((float *)y.mapped)[(uint64_t)r * s.m + o]) / size);
+            worst = fmax(worst,
+                         fabs(sum - (double)((float *)y.mapped)[(uint64_t)r * s.m + o]) / size);
         }
     }
     double median = ns[N_SUBMISSIONS / 2];

@@ -275,8 +275,8 @@ static void encode_iq4_xs(uint8_t *block, double *want)
 
 static void encode_f32(uint8_t *block, double *want)
 {
-    const float value =
-        (float)ldexp((double)random_below(1u << 24) - (1 << 23), (int)random_below(200) - 150);
+    const float value = (float)ldexp((double)random_below(1u << 24) - (1 << 23),
+                                     (int)random_below(200) - 150);
     const uint32_t bits = bits_of(value);
     for (int i = 0; i < 4; i++)
         block[i] = (uint8_t)(bits >> 8 * i);

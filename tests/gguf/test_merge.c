@@ -50,8 +50,9 @@ START_TEST(merging_equals_its_plain_form)
         uint32_t n_priorities = 1 + random_below(&seed, 40);
         for (int a = 0; a < N_SYMBOLS; a++) {
             for (int b = 0; b < N_SYMBOLS; b++) {
-                table.priority[a][b] =
-                    random_below(&seed, 3) == 0 ? random_below(&seed, n_priorities) : MERGE_NONE;
+                table.priority[a][b] = random_below(&seed, 3) == 0
+                                           ? random_below(&seed, n_priorities)
+                                           : MERGE_NONE;
                 table.result[a][b] = random_below(&seed, N_SYMBOLS);
             }
         }

@@ -127,9 +127,9 @@ static void choose(const candidate *c, uint32_t n, uint32_t position,
     for (uint32_t i = 0; i < n; i++) {
         double below = (double)c[i].logit - c[0].logit;
         double scaled = below == 0 ? 0 : below / temperature;
-        double score =
-            greedy ? c[i].logit
-                   : scaled + noise_gumbel(noise_word(settings->seed, position + 1, c[i].id));
+        double score = greedy ? c[i].logit
+                              : scaled +
+                                    noise_gumbel(noise_word(settings->seed, position + 1, c[i].id));
         total += exp(scaled);
         if (score > best) {
             second = best;

@@ -74,12 +74,12 @@ static bool compare_row(size_t row, const float *logits, uint32_t n_vocab, void 
         sum += exp((double)logits[v] - highest);
     for (size_t i = 0; i < json_array_size(top_ids); i++) {
         uint32_t id = (uint32_t)json_integer_value(json_array_get(top_ids, i));
-        double error =
-            fabs((double)logits[id] - json_number_value(json_array_get(top_logits, i))) / rms;
+        double error = fabs((double)logits[id] - json_number_value(json_array_get(top_logits, i))) /
+                       rms;
         c->worst_logit = fmax(c->worst_logit, error);
     }
-    c->worst_logsumexp =
-        fmax(c->worst_logsumexp, fabs(highest + log(sum) - number(golden, "logsumexp")));
+    c->worst_logsumexp = fmax(c->worst_logsumexp,
+                              fabs(highest + log(sum) - number(golden, "logsumexp")));
     c->worst_rms = fmax(c->worst_rms, fabs(sqrt(squares / n_vocab) / rms - 1));
     double gap = json_number_value(json_array_get(top_logits, 0)) -
                  json_number_value(json_array_get(top_logits, 1));
@@ -125,10 +125,10 @@ static void check_greedy(otr_session *session, const comparison *c)
     size_t n = generate_ids(session, c->ids, c->n_prompt, &params, ids, 512, NULL);
     ck_assert_uint_eq(n, c->n_ids - c->n_prompt);
     for (size_t i = 0; i < n; i++) {
-        const json_t *top =
-            json_object_get(json_array_get(c->rows, c->n_prompt - 1 + i), "top_logits");
-        double gap =
-            json_number_value(json_array_get(top, 0)) - json_number_value(json_array_get(top, 1));
+        const json_t *top = json_object_get(json_array_get(c->rows, c->n_prompt - 1 + i),
+                                            "top_logits");
+        double gap = json_number_value(json_array_get(top, 0)) -
+                     json_number_value(json_array_get(top, 1));
         if (ids[i] != c->ids[c->n_prompt + i]) {
             ck_assert_double_le(gap, SURE_GAP);
             break;

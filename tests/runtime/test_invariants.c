@@ -190,8 +190,8 @@ static void same_text(const char *target_path, const char *draft_path, int n_cas
         for (size_t k = 0; k < sizeof ks / sizeof ks[0]; k++) {
             params.draft_max = ks[k];
             params.plain_probes = (uint32_t)(k % 2) * 4;
-            size_t n_now =
-                generate_ids(session, prompt, n_prompt, &params, ids, MAX_OUTPUT, &stats);
+            size_t n_now = generate_ids(session, prompt, n_prompt, &params, ids, MAX_OUTPUT,
+                                        &stats);
             check_counters(&stats);
             sum->verified += stats.verified;
             sum->accepted += stats.accepted;

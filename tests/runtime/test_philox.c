@@ -50,8 +50,8 @@ START_TEST(noise_is_good_at_both_ends)
 {
     uint32_t word = edge_words[_i];
     long double u = ((long double)word + 0.5L) * 0x1p-32L;
-    long double exact =
-        word < 0x80000000u ? -logl(u) : -log1pl(-(((long double)~word + 0.5L) * 0x1p-32L));
+    long double exact = word < 0x80000000u ? -logl(u)
+                                           : -log1pl(-(((long double)~word + 0.5L) * 0x1p-32L));
     double e = noise_exponential(word);
     ck_assert(isfinite(e));
     ck_assert(e > 0);

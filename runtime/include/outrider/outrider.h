@@ -7,11 +7,11 @@
  *   - Functions that can fail return otr_result. The detail, one line that names the file, tensor,
  *     option or device, is kept per context: otr_error_message. It also goes to the log callback.
  *   - Params structs begin with `size` and start from their *_default() value, so that a field
- * added later breaks no program built before it.
+ *     added later breaks no program built before it.
  *   - Handles are opaque. Each *_destroy takes a pointer to the handle, sets it to NULL, and allows
  *     NULL. Order: sessions before their models, models before their context.
  *   - Threads: a context and its models may be used from several threads; a session by one at a
- * time, except otr_session_cancel, which may be called from any thread and from signal handlers.
+ *     time, except otr_session_cancel, which may be called from any thread and from signal handlers.
  *   - Strings are UTF-8. Times are in the unit that the name says. Token ids are int32_t.
  */
 #ifndef OUTRIDER_OUTRIDER_H
@@ -234,8 +234,8 @@ OTR_API uint32_t otr_session_n_ctx(const otr_session *session);
  * changes the session. */
 OTR_API const int32_t *otr_session_tokens(const otr_session *session, size_t *n_tokens);
 
-/* Appends tokens and prefills both lanes. OTR_ERROR_CONTEXT_FULL when they don't fit (nothing is
- * changed then). A prompt appended in several calls gives the same results as in one. */
+/* Appends tokens and prefills the target; the draft catches up when a generation first drafts.
+ * OTR_ERROR_CONTEXT_FULL when they don't fit (nothing is changed then). A prompt appended in several calls gives the same results as in one. */
 OTR_API otr_result otr_session_append(otr_session *session, const int32_t *ids, size_t n_ids,
                                       otr_progress_callback on_progress, void *user);
 /* Drops all tokens from position n_tokens on (0: all). Costs nothing. */
@@ -294,8 +294,8 @@ typedef struct otr_stats {
     uint64_t emitted;       /* tokens generated, the stop token included if one came */
     uint64_t blocks;
     uint64_t drafted;
-    uint64_t
-        verified; /* drafted tokens that the target compared, each block until its first miss */
+    /* Drafted tokens that the target compared, each block until its first miss. */
+    uint64_t verified;
     uint64_t accepted;
     uint64_t discarded; /* computed but cut off at the end (stop, length, context) */
     uint64_t verified_by_position[OTR_MAX_DRAFT]; /* [i]: drafted token i+1 of a block */
@@ -309,8 +309,8 @@ typedef struct otr_stats {
     double tokens_per_second; /* (emitted - 1) / time after the first token; 0 when < 2 tokens */
     double draft_ms, verify_ms, host_ms; /* of generate_ms; 0 when not measured */
     double host_us_per_block;            /* host time outside waits */
-    double verify_row_ms[OTR_MAX_DRAFT +
-                         1]; /* [n-1]: mean time of a target pass with n rows; 0: none */
+    /* [n-1]: mean time of a target pass with n rows; 0: none. */
+    double verify_row_ms[OTR_MAX_DRAFT + 1];
     uint64_t verify_row_passes[OTR_MAX_DRAFT + 1];
     double draft_step_ms;           /* mean time of one draft step; 0: none */
     double cost_ratio;              /* c = draft_step_ms / verify_row_ms[0]; 0: not measured */
