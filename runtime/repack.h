@@ -15,8 +15,8 @@ typedef struct repack_info {
     uint32_t chunk;     /* weights that a kernel's lane loads at once: WEIGHTS_CHUNK */
     uint32_t n_planes;
     uint32_t plane_bytes[REPACK_MAX_PLANES]; /* of plane_unit weights in each plane */
-    uint32_t
-        plane_unit; /* weights that plane_bytes stands for: a format's block, or its row unit */
+    /* Weights that plane_bytes stands for: a format's block, or its row unit. */
+    uint32_t plane_unit;
     /* Writes the planes of one row of k weights; planes[p] is where the row begins in plane p. */
     void (*row)(const uint8_t *blocks, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES]);
 } repack_info;
