@@ -216,6 +216,14 @@ static otr_result create_pools(lane *l)
     return OTR_OK;
 }
 
+static uint32_t count_dispatches(const lane *l, enum lane_path path)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n_operations; i++)
+        n += l->operations[i].pipeline[path] != VK_NULL_HANDLE;
+    return n;
+}
+
 otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
                        const exchange_buffers *exchange, lane **out)
 {
@@ -248,7 +256,7 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
     }
     if ((result = fill_buffers(l)) != OTR_OK || (result = record_lane(l)) != OTR_OK)
         goto fail;
-    l->dispatches_per_row_pass = l->n_operations;
+    l->dispatches_one_row = count_dispatches(l, PATH_ONE);
     *out = l;
     return OTR_OK;
 
@@ -296,10 +304,10 @@ bool lane_add_layers(const lane *l, submission *s, enum lane_path path)
     return ok;
 }
 
-bool lane_add_output(const lane *l, submission *s)
+bool lane_add_output(const lane *l, submission *s, enum lane_path path)
 {
-    double ms = l->layer_ms[PATH_ROWS] > 0 ? l->layer_ms[PATH_ROWS] : SUBMISSION_UNKNOWN_MS;
-    return submission_add(s, l->output.commands[PATH_ROWS], ms);
+    double ms = l->layer_ms[path] > 0 ? l->layer_ms[path] : SUBMISSION_UNKNOWN_MS;
+    return submission_add(s, l->output.commands[path], ms);
 }
 
 bool lane_add_sample(const lane *l, submission *s)
@@ -307,10 +315,11 @@ bool lane_add_sample(const lane *l, submission *s)
     return submission_add(s, l->sample.commands[PATH_ROWS], 0);
 }
 
-bool lane_add_draft_step(const lane *l, submission *s)
+bool lane_add_draft_step(const lane *l, submission *s, enum lane_path path)
 {
-    return lane_add_begin(l, s, BEGIN_DRAFT) && lane_add_layers(l, s, PATH_ROWS) &&
-           lane_add_output(l, s) && lane_add_sample(l, s) && submission_add(s, l->propose, 0);
+    return lane_add_begin(l, s, BEGIN_DRAFT) && lane_add_layers(l, s, path) &&
+           lane_add_output(l, s, PATH_ONE) && lane_add_sample(l, s) &&
+           submission_add(s, l->propose, 0);
 }
 
 bool lane_add_copy_logits(const lane *l, submission *s)

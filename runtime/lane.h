@@ -13,7 +13,8 @@
 
 /* How the rows of a pass are computed. */
 enum lane_path {
-    PATH_ROWS,    /* 1..MAX_ROWS rows: decoding, drafting, verification */
+    PATH_ONE,     /* one row, where the host knows that: decoding, drafting */
+    PATH_ROWS,    /* 1..MAX_ROWS rows, as many as the device finds: verification */
     PATH_PREFILL, /* up to prefill_rows rows, tiled kernels */
     N_PATHS,
 };
@@ -73,7 +74,7 @@ typedef struct lane {
     VkPipeline begin_pipeline, propose_pipeline; /* record.c */
     VkDescriptorSet begin_set, propose_set;
     VkCommandBuffer copy_logits;
-    uint32_t dispatches_per_row_pass; /* embed to sample */
+    uint32_t dispatches_one_row; /* of a PATH_ONE pass, embed to sample */
 
     uint32_t length;          /* positions [0, length) of the cache are valid: the host's view */
     double layer_ms[N_PATHS]; /* measured time of a layer in the last pass; 0: not known */
@@ -109,10 +110,12 @@ uint32_t transformer_n_sets(const otr_model *model);
 /* Appends begin (a BEGIN_* mode), the layers, and what comes after them to a submission. */
 bool lane_add_begin(const lane *l, submission *s, uint32_t mode);
 bool lane_add_layers(const lane *l, submission *s, enum lane_path path); /* embeddings and layers */
-bool lane_add_output(const lane *l, submission *s); /* logits of the output rows */
+/* Logits of the output rows; PATH_ONE when there is one. */
+bool lane_add_output(const lane *l, submission *s, enum lane_path path);
 bool lane_add_sample(const lane *l, submission *s);
-/* One step of the draft's chain, begin to propose. */
-bool lane_add_draft_step(const lane *l, submission *s);
+/* One step of the draft's chain, begin to propose; PATH_ONE when its cache lacks only the newest
+ * token. */
+bool lane_add_draft_step(const lane *l, submission *s, enum lane_path path);
 /* Copies the output rows' logits to logits_host. */
 bool lane_add_copy_logits(const lane *l, submission *s);
 

@@ -63,30 +63,97 @@ static bool place(otr_model *model, placement *p, weight_part *part)
     return true;
 }
 
-/* Splits a tensor in parts of at most one binding and places them. */
-static otr_result plan_weight(otr_model *model, const gguf_file *file, const gguf_tensor *t,
-                              enum weight_kind kind, placement *p, weight *w)
-{
-    uint32_t words[REPACK_MAX_PLANES];
-    enum tensor_format format = kind == WEIGHT_VECTOR ? FORMAT_F32 : t->format;
+/* How tensors of consecutive ids make one weight, so that one dispatch multiplies by all of them. */
+enum join {
+    JOIN_ROWS,    /* one below the other, where their formats are equal */
+    JOIN_PAIRS,   /* row by row in turns, where their formats are equal */
+    JOIN_VECTORS, /* one after the other; absent ones are zeros */
+};
 
+#define MAX_JOINED 3
+
+static const struct {
+    enum weight_id first;
+    uint32_t n;
+    enum join how;
+} joins[] = {
+    {WEIGHT_Q, 3, JOIN_ROWS},         /* Q, K, V */
+    {WEIGHT_Q_BIAS, 3, JOIN_VECTORS}, /* with the rows of Q, K, V */
+    {WEIGHT_GATE, 2, JOIN_PAIRS},     /* gate and up, for the SwiGLU of linear.glsl */
+};
+
+/* The tensors of one weight. */
+typedef struct weight_source {
+    const gguf_tensor *tensors[MAX_JOINED]; /* NULL: absent (a bias) */
+    uint32_t n;
+    enum join how;
+    enum weight_kind kind;
+    uint64_t lengths[MAX_JOINED]; /* of JOIN_VECTORS: elements of each */
+} weight_source;
+
+/* The weight that begins with tensor `id`; false when the file has none of it. */
+static bool find_source(const gguf_file *file, const hparams *h, enum weight_id id, uint32_t layer,
+                        weight_source *out)
+{
+    const arch_weight *table = arch_weights();
+    uint32_t most = 1;
+    bool any = false;
+
+    *out = (weight_source){.kind = table[id].kind};
+    for (size_t i = 0; i < sizeof joins / sizeof joins[0]; i++)
+        if (id >= joins[i].first && id < joins[i].first + joins[i].n) {
+            out->how = joins[i].how;
+            most = joins[i].first + joins[i].n - id;
+        }
+    if (out->how == JOIN_PAIRS && most == 1) /* the second of a pair that was not joined */
+        out->how = JOIN_ROWS;
+    for (; out->n < most; out->n++) {
+        const gguf_tensor *t = arch_find(file, (enum weight_id)(id + out->n), layer);
+        if (out->how != JOIN_VECTORS && out->n && t->format != out->tensors[0]->format)
+            break;
+        any = any || t;
+        out->tensors[out->n] = t;
+        out->lengths[out->n] = arch_size_of(h, table[id + out->n].k);
+    }
+    if (out->how == JOIN_PAIRS && out->n == 1)
+        out->how = JOIN_ROWS;
+    return any;
+}
+
+/* Splits a weight in parts of at most one binding and places them. */
+static otr_result plan_weight(otr_model *model, const gguf_file *file, const weight_source *source,
+                              placement *p, weight *w)
+{
+    const gguf_tensor *t = source->tensors[0];
+    uint32_t words[REPACK_MAX_PLANES];
+    enum tensor_format format = source->kind == WEIGHT_VECTOR ? FORMAT_F32 : t->format;
+
+    for (uint32_t i = 0; !t; i++)
+        t = source->tensors[i + 1]; /* a name for messages */
     w->repack = repack_find(format);
     if (!w->repack)
         return context_fail(model->context, OTR_ERROR_UNSUPPORTED,
                             "%s: no kernel reads format %s of tensor '%s' yet", gguf_path(file),
                             format_name((uint32_t)format), t->name);
-    w->k = (uint32_t)t->dims[0];
-    w->m = (uint32_t)t->dims[1];
+    w->n_joined = source->n;
+    w->k = source->kind == WEIGHT_VECTOR ? 0 : (uint32_t)t->dims[0];
+    for (uint32_t i = 0; i < source->n; i++) {
+        if (source->kind == WEIGHT_VECTOR)
+            w->k += (uint32_t)source->lengths[i];
+        else
+            w->m += (uint32_t)source->tensors[i]->dims[1];
+    }
+    w->m = source->kind == WEIGHT_VECTOR ? 1 : w->m;
     w->n_chunks = (uint32_t)(repack_padded_k(w->repack, w->k) / w->repack->chunk);
 
     uint64_t most = model->gpu->limits.maxStorageBufferRange;
     if (most > MAX_BUFFER_BYTES)
         most = MAX_BUFFER_BYTES;
-    uint64_t row_bytes = repack_bytes(w->repack, 1, w->k, words);
+    uint64_t least_rows = source->how == JOIN_PAIRS ? 2 : 1;
     uint64_t rows = w->m;
-    while (rows > 1 && repack_bytes(w->repack, rows, w->k, words) > most)
-        rows = rows / 2 + rows % 2;
-    if (row_bytes > most)
+    while (rows > least_rows && repack_bytes(w->repack, rows, w->k, words) > most)
+        rows = (rows / 2 + least_rows - 1) / least_rows * least_rows;
+    if (repack_bytes(w->repack, least_rows, w->k, words) > most)
         return context_fail(model->context, OTR_ERROR_UNSUPPORTED,
                             "%s: a row of tensor '%s' is larger than a storage binding of %s",
                             gguf_path(file), t->name, model->gpu->info->name);
@@ -118,71 +185,125 @@ typedef struct loader {
     uint64_t done, total;
 } loader;
 
-/* Vectors may be stored as halfs; kernels read them as F32. */
-static otr_result upload_vector(loader *l, const gguf_tensor *t, const weight *w,
-                                const uint8_t *src)
+static otr_result no_memory(const loader *l)
 {
-    const format_info *format = format_find((uint32_t)t->format);
+    return context_fail(l->model->context, OTR_ERROR_OUT_OF_MEMORY, "%s: out of memory for weights",
+                        l->params->path);
+}
+
+static otr_result read_tensor(const loader *l, const gguf_tensor *t, uint64_t first_row,
+                              uint64_t n_rows, uint8_t *dst)
+{
+    uint64_t row_bytes = t->size_bytes / t->dims[1];
+    gguf_error error = {0};
+
+    return gguf_tensor_read(l->file, t, first_row * row_bytes, dst, n_rows * row_bytes, &error)
+               ? OTR_OK
+               : model_fail(l->model->context, &error);
+}
+
+/* Rows [first, first + n) of tensors that stand one below the other. */
+static otr_result read_rows(const loader *l, const weight_source *source, uint64_t first,
+                            uint64_t n, uint64_t row_bytes, uint8_t *dst)
+{
     otr_result result = OTR_OK;
+
+    for (uint32_t i = 0; i < source->n && n && result == OTR_OK; i++) {
+        uint64_t here = source->tensors[i]->dims[1];
+        if (first >= here) {
+            first -= here;
+            continue;
+        }
+        uint64_t now = here - first < n ? here - first : n;
+        result = read_tensor(l, source->tensors[i], first, now, dst);
+        dst += now * row_bytes;
+        n -= now;
+        first = 0;
+    }
+    return result;
+}
+
+/* The same of two tensors whose rows take turns; first and n are even. */
+static otr_result read_pairs(const loader *l, const weight_source *source, uint64_t first,
+                             uint64_t n, uint64_t row_bytes, uint8_t *dst)
+{
+    uint8_t *rows = malloc(n / 2 * row_bytes);
+    otr_result result = rows ? OTR_OK : no_memory(l);
+
+    for (uint32_t i = 0; i < 2 && result == OTR_OK; i++) {
+        result = read_tensor(l, source->tensors[i], first / 2, n / 2, rows);
+        for (uint64_t row = 0; row < n / 2 && result == OTR_OK; row++)
+            memcpy(dst + (2 * row + i) * row_bytes, rows + row * row_bytes, row_bytes);
+    }
+    free(rows);
+    return result;
+}
+
+/* Vectors may be stored as halfs; kernels read them as F32. */
+static otr_result upload_vector(loader *l, const weight_source *source, const weight *w)
+{
     double *values = malloc(w->k * sizeof *values);
     float *narrow = calloc(w->parts[0].n_bytes, 1);
+    uint8_t *raw = malloc(w->k * sizeof(float));
+    otr_result result = values && narrow && raw ? OTR_OK : no_memory(l);
+    uint64_t first = 0;
 
-    if (!values || !narrow) {
-        result = context_fail(l->model->context, OTR_ERROR_OUT_OF_MEMORY,
-                              "out of memory for tensor '%s'", t->name);
-        goto out;
+    for (uint32_t i = 0; i < source->n && result == OTR_OK; first += source->lengths[i++]) {
+        const gguf_tensor *t = source->tensors[i];
+        if (!t)
+            continue;
+        result = read_tensor(l, t, 0, 1, raw);
+        if (result != OTR_OK)
+            break;
+        l->done += t->size_bytes;
+        format_dequantize(format_find((uint32_t)t->format), raw, source->lengths[i], values);
+        for (uint64_t j = 0; j < source->lengths[i]; j++)
+            narrow[first + j] = (float)values[j];
     }
-    format_dequantize(format, src, w->k, values);
-    for (uint32_t i = 0; i < w->k; i++)
-        narrow[i] = (float)values[i];
-    result = upload(&l->uploader, w->parts[0].buffer, w->parts[0].offset, narrow,
-                    w->parts[0].n_bytes);
-out:
+    if (result == OTR_OK)
+        result = upload(&l->uploader, w->parts[0].buffer, w->parts[0].offset, narrow,
+                        w->parts[0].n_bytes);
+    free(raw);
     free(narrow);
     free(values);
     return result;
 }
 
-/* Reads, repacks and uploads one part of a tensor. */
-static otr_result upload_part(loader *l, const gguf_tensor *t, const weight *w,
-                              const weight_part *part, enum weight_kind kind)
+/* Reads, repacks and uploads one part of a matrix. */
+static otr_result upload_part(loader *l, const weight_source *source, const weight *w,
+                              const weight_part *part)
 {
-    otr_context *context = l->model->context;
-    uint64_t row_bytes = t->size_bytes / t->dims[1];
+    uint64_t row_bytes = source->tensors[0]->size_bytes / source->tensors[0]->dims[1];
     uint64_t n_bytes = part->n_rows * row_bytes;
-    otr_result result = OTR_OK;
-    gguf_error error = {0};
-    uint8_t *src = malloc(n_bytes), *dst = NULL;
+    uint8_t *src = malloc(n_bytes), *dst = calloc(part->n_bytes, 1);
+    otr_result result = src && dst ? OTR_OK : no_memory(l);
 
-    if (!src) {
-        result = context_fail(context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for tensor '%s'",
-                              t->name);
-        goto out;
-    }
-    if (!gguf_tensor_read(l->file, t, part->first_row * row_bytes, src, n_bytes, &error)) {
-        result = model_fail(context, &error);
-        goto out;
-    }
-    if (kind == WEIGHT_VECTOR) {
-        result = upload_vector(l, t, w, src);
-    } else {
-        dst = calloc(part->n_bytes, 1);
-        if (!dst) {
-            result = context_fail(context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for tensor '%s'",
-                                  t->name);
-            goto out;
-        }
+    if (result == OTR_OK)
+        result = (source->how == JOIN_PAIRS ? read_pairs : read_rows)(l, source, part->first_row,
+                                                                      part->n_rows, row_bytes, src);
+    if (result == OTR_OK) {
         repack_rows(w->repack, src, part->n_rows, w->k, dst);
         result = upload(&l->uploader, part->buffer, part->offset, dst, part->n_bytes);
     }
     l->done += n_bytes;
-    if (result == OTR_OK && l->params->on_progress &&
-        !l->params->on_progress(l->done, l->total, l->params->progress_user))
-        result = context_fail(context, OTR_ERROR_CANCELLED, "loading of %s was cancelled",
-                              l->params->path);
-out:
     free(dst);
     free(src);
+    return result;
+}
+
+static otr_result upload_weight(loader *l, const weight_source *source, const weight *w)
+{
+    otr_result result = OTR_OK;
+
+    if (source->kind == WEIGHT_VECTOR)
+        result = upload_vector(l, source, w);
+    for (uint32_t i = 0; source->kind == WEIGHT_MATRIX && i < w->n_parts && result == OTR_OK; i++) {
+        result = upload_part(l, source, w, &w->parts[i]);
+        if (result == OTR_OK && l->params->on_progress &&
+            !l->params->on_progress(l->done, l->total, l->params->progress_user))
+            result = context_fail(l->model->context, OTR_ERROR_CANCELLED,
+                                  "loading of %s was cancelled", l->params->path);
+    }
     return result;
 }
 
@@ -225,42 +346,40 @@ out:
 /* One call of `visit` for each weight that the file has. */
 static otr_result for_each_weight(otr_model *model, const gguf_file *file,
                                   otr_result (*visit)(otr_model *, const gguf_file *,
-                                                      const gguf_tensor *, const arch_weight *,
-                                                      weight *, void *),
+                                                      const weight_source *, weight *, void *),
                                   void *user)
 {
-    const arch_weight *table = arch_weights();
+    weight_source source;
+
     for (uint32_t layer = 0; layer < model->h.n_layers; layer++)
-        for (int id = layer ? WEIGHT_FIRST_PER_LAYER : 0; id < N_WEIGHTS; id++) {
-            const gguf_tensor *t = arch_find(file, (enum weight_id)id, layer);
-            if (!t)
-                continue;
+        for (int id = layer ? WEIGHT_FIRST_PER_LAYER : 0; id < N_WEIGHTS; id += (int)source.n) {
+            bool found = find_source(file, &model->h, (enum weight_id)id, layer, &source);
             weight *w = id < WEIGHT_FIRST_PER_LAYER
                             ? &model->global[id]
                             : &model->layers[layer][id - WEIGHT_FIRST_PER_LAYER];
-            otr_result result = visit(model, file, t, &table[id], w, user);
+            otr_result result = found ? visit(model, file, &source, w, user) : OTR_OK;
             if (result != OTR_OK)
                 return result;
         }
     return OTR_OK;
 }
 
-static otr_result visit_plan(otr_model *model, const gguf_file *file, const gguf_tensor *t,
-                             const arch_weight *row, weight *w, void *user)
+static otr_result visit_plan(otr_model *model, const gguf_file *file, const weight_source *source,
+                             weight *w, void *user)
 {
-    model->n_parameters += t->n_elements;
-    if (row->kind == WEIGHT_ANGLES)
-        return read_rope_factors(model, file, t);
-    return plan_weight(model, file, t, row->kind, user, w);
+    for (uint32_t i = 0; i < source->n; i++)
+        model->n_parameters += source->tensors[i] ? source->tensors[i]->n_elements : 0;
+    if (source->kind == WEIGHT_ANGLES)
+        return read_rope_factors(model, file, source->tensors[0]);
+    return plan_weight(model, file, source, user, w);
 }
 
-static otr_result visit_upload(otr_model *model, const gguf_file *file, const gguf_tensor *t,
-                               const arch_weight *row, weight *w, void *user)
+static otr_result visit_upload(otr_model *model, const gguf_file *file, const weight_source *source,
+                               weight *w, void *user)
 {
-    otr_result result = OTR_OK;
-    for (uint32_t i = 0; i < w->n_parts && result == OTR_OK; i++)
-        result = upload_part(user, t, w, &w->parts[i], row->kind);
-    return result;
+    (void)model;
+    (void)file;
+    return upload_weight(user, source, w);
 }
 
 /* --------------------------------------------------------------------------- description */

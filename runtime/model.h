@@ -20,6 +20,8 @@ typedef struct weight {
     const repack_info *repack; /* NULL: the file has no such tensor */
     uint32_t m, k;             /* rows and their length */
     uint32_t n_chunks;         /* of a row */
+    uint32_t n_joined; /* tensors in it, this weight's and those of the next ids, which have no
+                          parts then; 0: the file has no such tensor, or another weight has it */
     uint32_t n_parts;
     weight_part *parts;
 } weight;
@@ -44,7 +46,7 @@ struct otr_model {
 const weight *model_weight(const otr_model *model, enum weight_id id, uint32_t layer);
 static inline bool weight_exists(const weight *w)
 {
-    return w->repack != NULL;
+    return w->n_joined != 0;
 }
 
 /* Maps a reader's error to a result and keeps its message. */

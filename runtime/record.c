@@ -82,10 +82,16 @@ void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescri
 void emit_group(const lane *l, VkCommandBuffer commands, const operation_group *group,
                 enum lane_path path)
 {
+    bool waits = false;
+
     for (uint32_t i = group->first; i < group->end; i++) {
         const operation *op = &l->operations[i];
-        if (op->waits)
+        waits = waits || op->waits;
+        if (!op->pipeline[path])
+            continue;
+        if (waits)
             emit_kernel_barrier(l->gpu, commands);
+        waits = false;
         bind(l->gpu, commands, op->pipeline[path], op->set, op->push, op->n_push * 4);
         l->gpu->vk.vkCmdDispatchIndirect(commands, l->words.buffer,
                                          (LANE_ARGS + 4 * op->grid[path]) * 4);
@@ -135,6 +141,13 @@ static void emit_copy_logits(const lane *l, VkCommandBuffer commands)
 static otr_result record_group(lane *l, operation_group *group, enum lane_path path,
                                const char *name)
 {
+    bool same = path == PATH_ROWS; /* as PATH_ONE, which was recorded before */
+    for (uint32_t i = group->first; i < group->end; i++)
+        same = same && l->operations[i].pipeline[PATH_ONE];
+    if (same && group->commands[PATH_ONE]) {
+        group->commands[path] = group->commands[PATH_ONE];
+        return OTR_OK;
+    }
     otr_result result = record_begin(l->gpu, l->pool, name, &group->commands[path]);
     if (result != OTR_OK)
         return result;
@@ -144,7 +157,8 @@ static otr_result record_group(lane *l, operation_group *group, enum lane_path p
 
 static otr_result record_groups(lane *l, enum lane_path path)
 {
-    const char *path_name = path == PATH_ROWS ? "rows" : "prefill";
+    static const char *const names[N_PATHS] = {"one row", "rows", "prefill"};
+    const char *path_name = names[path];
     char name[64];
 
     snprintf(name, sizeof name, "embed (%s)", path_name);
@@ -202,9 +216,11 @@ otr_result record_lane(lane *l)
 {
     otr_result result;
 
-    if ((result = record_groups(l, PATH_ROWS)) != OTR_OK ||
-        (result = record_groups(l, PATH_PREFILL)) != OTR_OK ||
-        (result = record_group(l, &l->output, PATH_ROWS, "output")) != OTR_OK ||
+    for (int path = 0; path < N_PATHS; path++)
+        if ((result = record_groups(l, (enum lane_path)path)) != OTR_OK)
+            return result;
+    if ((result = record_group(l, &l->output, PATH_ONE, "output (one row)")) != OTR_OK ||
+        (result = record_group(l, &l->output, PATH_ROWS, "output (rows)")) != OTR_OK ||
         (result = record_group(l, &l->sample, PATH_ROWS, "sample")) != OTR_OK ||
         (result = record_begins(l)) != OTR_OK || (result = record_propose(l)) != OTR_OK)
         return result;

@@ -15,6 +15,8 @@
 #define MAX_FORMAT_ID 64
 #define BLOCK 32 /* weights that share scale and minimum, at least 16 of them */
 
+enum { ACCUMULATE = 1, BIAS = 2, OUT_ROWS = 4, SWIGLU = 8 }; /* flags of shaders/linear.glsl */
+
 /* A matrix in a format: packed for the kernels, and its values. */
 typedef struct matrix {
     const repack_info *info;
@@ -81,7 +83,7 @@ static void matrix_fill(selftest *t, matrix *w, const linear_shape *shape)
     uint64_t n;
 
     w->info = repack_find(shape->format);
-    w->m = N_OUTPUTS;
+    w->m = shape->flags & SWIGLU ? N_OUTPUTS - 1 : N_OUTPUTS; /* pairs */
     w->k = shape->k ? shape->k : f->block_size == 1 ? N_WEIGHTS_ODD : N_WEIGHTS;
     w->padded_k = (uint32_t)repack_padded_k(w->info, w->k);
     w->n_chunks = w->padded_k / w->info->chunk;
@@ -114,7 +116,6 @@ static void matrix_fill(selftest *t, matrix *w, const linear_shape *shape)
 
 /* --------------------------------------------------------------------------- matvec and matmul */
 
-enum { ACCUMULATE = 1, BIAS = 2, OUT_ROWS = 4 }; /* flags of shaders/linear.glsl */
 #define Y_OFFSET 5
 #define Y_STRIDE (N_OUTPUTS + Y_OFFSET + 6)
 #define OLD_Y 0.75f
@@ -160,6 +161,21 @@ static void linear_expected(const linear_check *c)
                 sum += w->values[o * w->k + i] * value;
                 magnitude += w->magnitudes[o * w->k + i] * fabs(value);
             }
+            if (c->flags & SWIGLU && o % 2) { /* with the gate before it */
+                double gate = c->sums[r * w->m + o / 2];
+                double error = 1.1 * c->magnitudes[r * w->m + o / 2]; /* the slope of silu */
+                double silu = gate / (1 + exp(-gate));
+
+                c->sums[r * w->m + o / 2] = silu * sum;
+                c->magnitudes[r * w->m + o / 2] = error * fabs(sum) + fabs(silu) * magnitude +
+                                                  fabs(silu * sum);
+                continue;
+            }
+            if (c->flags & SWIGLU) {
+                c->sums[r * w->m + o / 2] = sum;
+                c->magnitudes[r * w->m + o / 2] = magnitude;
+                continue;
+            }
             if (c->flags & BIAS) {
                 sum += (double)bias[o];
                 magnitude += fabs((double)bias[o]);
@@ -188,14 +204,15 @@ static void linear_compare(selftest *t, const linear_check *c, uint32_t rows)
 {
     const matrix *w = c->w;
     const float *y = c->y->mapped;
+    uint32_t n = c->flags & SWIGLU ? w->m / 2 : w->m;
 
     for (uint32_t r = 0; r <= c->max_rows; r++) {
         uint32_t at = r * Y_STRIDE;
         expect_poison(t, c->y, at, at + (r < rows ? Y_OFFSET : Y_STRIDE));
-        expect_poison(t, c->y, at + Y_OFFSET + w->m, at + Y_STRIDE);
+        expect_poison(t, c->y, at + Y_OFFSET + n, at + Y_STRIDE);
     }
     for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t o = 0; o < w->m; o++)
+        for (uint32_t o = 0; o < n; o++)
             expect_near(t, r, o, (double)y[r * Y_STRIDE + Y_OFFSET + o], c->sums[r * w->m + o],
                         c->magnitudes[r * w->m + o] * c->kernel->roundings * 0x1p-24);
     /* Equal bits in all runs, and whatever the number of rows. */
@@ -219,7 +236,7 @@ static void linear_dispatch(selftest *t, const linear_check *c, uint32_t rows)
     const matrix *w = c->w;
     const linear_kernel *kernel = c->kernel;
     const uint32_t push[] = {w->m,        w->n_chunks, w->planes[1], w->planes[2], w->planes[3],
-                             w->padded_k, Y_STRIDE,    Y_OFFSET,     c->flags};
+                             w->padded_k, Y_STRIDE,    Y_OFFSET,     c->flags,     0};
     kernel_run run = {
         .buffers = {w->packed, c->x, c->y, c->bias},
         .state = c->state,
@@ -418,7 +435,10 @@ static void embed(selftest *t, const matrix *w)
 
 void check_linear(selftest *t, const linear_shape *shape)
 {
-    const char *variant = shape->subnormal ? " subnormal" : shape->flags ? " with bias" : "";
+    const char *variant = shape->subnormal        ? " subnormal"
+                          : shape->flags & SWIGLU ? " swiglu"
+                          : shape->flags          ? " with bias"
+                                                  : "";
     linear_kernel kernels[4];
     uint32_t n = 0;
     matrix w;
@@ -451,4 +471,6 @@ void selftest_weights(selftest *t)
             shape.flags = ACCUMULATE | BIAS | OUT_ROWS;
         check_linear(t, &shape);
     }
+    if (t->result == OTR_OK)
+        check_linear(t, &(linear_shape){.format = FORMAT_F32, .k = 260, .flags = SWIGLU});
 }

@@ -91,7 +91,7 @@ static otr_result run_rows(otr_session *s, lane *l, enum lane_path path, uint32_
     submission_clear(sub);
     bool ok = lane_add_begin(l, sub, BEGIN_REQUEST) && lane_add_layers(l, sub, path);
     if (ok && out_rows)
-        ok = lane_add_output(l, sub) && lane_add_copy_logits(l, sub);
+        ok = lane_add_output(l, sub, PATH_ROWS) && lane_add_copy_logits(l, sub);
     if (!ok)
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
     otr_result result = submission_run(sub, l->gpu, s->fence, "a prefill", NULL);
@@ -117,7 +117,7 @@ static otr_result fetch_logits(otr_session *s, lane *l, uint32_t first, uint32_t
     request[Q_OUT_FIRST] = first;
     request[Q_OUT_ROWS] = n;
     submission_clear(sub);
-    if (!lane_add_begin(l, sub, BEGIN_OUTPUT) || !lane_add_output(l, sub) ||
+    if (!lane_add_begin(l, sub, BEGIN_OUTPUT) || !lane_add_output(l, sub, PATH_ROWS) ||
         !lane_add_copy_logits(l, sub))
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
     return submission_run(sub, l->gpu, s->fence, "an evaluation", NULL);

@@ -10,7 +10,7 @@
 #include "tuning.h"
 
 /* Must match shaders/linear.glsl. */
-enum { MATVEC_ACCUMULATE = 1, MATVEC_BIAS = 2, MATVEC_OUT_ROWS = 4 };
+enum { MATVEC_ACCUMULATE = 1, MATVEC_BIAS = 2, MATVEC_OUT_ROWS = 4, MATVEC_SWIGLU = 8 };
 
 typedef struct builder {
     lane *l;
@@ -51,9 +51,11 @@ static otr_result add(builder *b, const char *name, const char *format, const ui
         result = lane_bind(b->l, bindings, n_bindings, &op.set);
     if (result != OTR_OK)
         return result;
-    op.pipeline[PATH_PREFILL] = op.pipeline[PATH_ROWS];
-    op.grid[PATH_ROWS] = lane_grid(b->l, groups_x, rows_per_y, output_rows, 0);
-    op.grid[PATH_PREFILL] = op.grid[PATH_ROWS];
+    uint32_t grid = lane_grid(b->l, groups_x, rows_per_y, output_rows, 0);
+    for (int path = 0; path < N_PATHS; path++) {
+        op.pipeline[path] = op.pipeline[0];
+        op.grid[path] = grid;
+    }
     memcpy(op.push, push, push_bytes);
     b->waits = false;
     return lane_add(b->l, &op);
@@ -79,7 +81,8 @@ static uint32_t padded(uint64_t n)
     return (uint32_t)((n + 3) / 4 * 4);
 }
 
-/* Software devices: matvec_direct, one operation for each tile of rows, on both paths. */
+/* Software devices: matvec_direct, one operation for each tile of rows; a path of one row has only
+ * that tile's. */
 static otr_result add_direct(builder *b, const char *format, uint32_t n_outputs, bool output_rows,
                              operation *op)
 {
@@ -96,6 +99,8 @@ static otr_result add_direct(builder *b, const char *format, uint32_t n_outputs,
                                         tiles[i]);
         op->pipeline[PATH_PREFILL] = op->pipeline[PATH_ROWS];
         op->grid[PATH_PREFILL] = op->grid[PATH_ROWS];
+        op->pipeline[PATH_ONE] = tiles[i] == 1 ? op->pipeline[PATH_ROWS] : VK_NULL_HANDLE;
+        op->grid[PATH_ONE] = op->grid[PATH_ROWS];
         result = lane_add(b->l, op);
         if (result != OTR_OK)
             return result;
@@ -119,6 +124,8 @@ static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs,
 
     op->grid[PATH_ROWS] = lane_grid(b->l, groups(n_outputs, subgroups * t->matvec_outputs), 0,
                                     output_rows, 0);
+    op->pipeline[PATH_ONE] = op->pipeline[PATH_ROWS];
+    op->grid[PATH_ONE] = op->grid[PATH_ROWS];
     if (result == OTR_OK && !output_rows) { /* there are never many rows with logits */
         result = kernel(b, "matmul", format, tiled, 6, false, &op->pipeline[PATH_PREFILL]);
         op->grid[PATH_PREFILL] = lane_grid(b->l, groups(n_outputs, m[0]), m[1], false, 0);
@@ -129,10 +136,10 @@ static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs,
     return result == OTR_OK ? lane_add(b->l, op) : result;
 }
 
-/* y[r][y_offset + o] = W x[r] (+ bias) (+ y): for each part of W. */
+/* y[r][y_offset + o] = W x[r] (+ bias[bias_offset + o]) (+ y): for each part of W. */
 static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, uint32_t x_stride,
                              const gpu_buffer *y, uint32_t y_stride, uint32_t y_offset,
-                             const weight *bias, uint32_t flags)
+                             const weight *bias, uint32_t bias_offset, uint32_t flags)
 {
     bool waits = b->waits;
 
@@ -149,16 +156,14 @@ static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, u
                            p->plane_words[3],
                            x_stride,
                            y_stride,
-                           y_offset + p->first_row,
-                           flags};
+                           y_offset + (flags & MATVEC_SWIGLU ? p->first_row / 2 : p->first_row),
+                           flags,
+                           bias_offset + p->first_row};
         operation op = {.n_push = sizeof push / 4, .waits = waits};
         otr_result result;
 
-        if (flags & MATVEC_BIAS) {
+        if (flags & MATVEC_BIAS)
             bindings[3] = vector_of(bias);
-            bindings[3].offset += 4ull * p->first_row;
-            bindings[3].range = 4ull * p->n_rows;
-        }
         memcpy(op.push, push, sizeof push);
         result = lane_bind(b->l, bindings, 4, &op.set);
         if (result == OTR_OK)
@@ -217,6 +222,24 @@ static otr_result add_swiglu(builder *b, uint32_t half_stride)
                groups(b->h->n_ff, b->t->elementwise_lanes), 1, false);
 }
 
+/* gated = silu(Wgate n) * Wup n: one dispatch where gate and up have one format. */
+static otr_result add_gated(builder *b, uint32_t layer)
+{
+    lane *l = b->l;
+    const weight *gate = model_weight(b->model, WEIGHT_GATE, layer);
+    const weight *up = model_weight(b->model, WEIGHT_UP, layer);
+    uint32_t embd = padded(b->h->n_embd), ff = padded(b->h->n_ff);
+    otr_result r;
+
+    if (gate->n_joined == 2)
+        return add_matrix(b, gate, &l->normed, embd, &l->gated, ff, 0, NULL, 0, MATVEC_SWIGLU);
+    if ((r = add_matrix(b, gate, &l->normed, embd, &l->gate_up, 2 * ff, 0, NULL, 0, 0)) ||
+        (r = add_matrix(b, up, &l->normed, embd, &l->gate_up, 2 * ff, ff, NULL, 0, 0)))
+        return r;
+    then(b);
+    return add_swiglu(b, ff);
+}
+
 static otr_result build_embed(builder *b)
 {
     const weight *w = model_weight(b->model, WEIGHT_TOKEN_EMBD, 0);
@@ -260,11 +283,13 @@ static otr_result build_layer(builder *b, uint32_t layer)
     if ((r = add_norm(b, &l->x, W(WEIGHT_ATTN_NORM), false)) != OTR_OK)
         return r;
     then(b);
-    if ((r = add_matrix(b, W(WEIGHT_Q), &l->normed, embd, &l->qkv, qkv, 0, W(WEIGHT_Q_BIAS), 0)) ||
-        (r = add_matrix(b, W(WEIGHT_K), &l->normed, embd, &l->qkv, qkv, q, W(WEIGHT_K_BIAS), 0)) ||
-        (r = add_matrix(b, W(WEIGHT_V), &l->normed, embd, &l->qkv, qkv, q + kv, W(WEIGHT_V_BIAS),
-                        0)))
-        return r;
+    const uint32_t at[] = {0, q, q + kv};
+    for (int i = 0; i < 3; i++) { /* one dispatch where their formats allow it (model.c) */
+        const weight *w = W((enum weight_id)(WEIGHT_Q + i));
+        if (weight_exists(w) && (r = add_matrix(b, w, &l->normed, embd, &l->qkv, qkv, at[i],
+                                                W(WEIGHT_Q_BIAS), at[i], 0)) != OTR_OK)
+            return r;
+    }
     then(b);
     if ((r = add_rope(b, &k_cache, &v_cache, qkv)) != OTR_OK)
         return r;
@@ -273,21 +298,17 @@ static otr_result build_layer(builder *b, uint32_t layer)
         return r;
     then(b);
     if ((r = add_matrix(b, W(WEIGHT_ATTN_OUT), &l->attended, att, &l->x, embd, 0,
-                        W(WEIGHT_ATTN_OUT_BIAS), MATVEC_ACCUMULATE)) != OTR_OK)
+                        W(WEIGHT_ATTN_OUT_BIAS), 0, MATVEC_ACCUMULATE)) != OTR_OK)
         return r;
     /* Feed-forward: x += Wdown (silu(Wgate n) * Wup n), n = norm(x). */
     then(b);
     if ((r = add_norm(b, &l->x, W(WEIGHT_FFN_NORM), false)) != OTR_OK)
         return r;
     then(b);
-    if ((r = add_matrix(b, W(WEIGHT_GATE), &l->normed, embd, &l->gate_up, 2 * ff, 0, NULL, 0)) ||
-        (r = add_matrix(b, W(WEIGHT_UP), &l->normed, embd, &l->gate_up, 2 * ff, ff, NULL, 0)))
+    if ((r = add_gated(b, layer)) != OTR_OK)
         return r;
     then(b);
-    if ((r = add_swiglu(b, ff)) != OTR_OK)
-        return r;
-    then(b);
-    return add_matrix(b, W(WEIGHT_DOWN), &l->gated, ff, &l->x, embd, 0, NULL, MATVEC_ACCUMULATE);
+    return add_matrix(b, W(WEIGHT_DOWN), &l->gated, ff, &l->x, embd, 0, NULL, 0, MATVEC_ACCUMULATE);
 #undef W
 }
 
@@ -304,7 +325,7 @@ static otr_result build_output(builder *b)
         return result;
     then(b);
     return add_matrix(b, head, &b->l->normed, padded(b->h->n_embd), &b->l->logits,
-                      b->l->logits_stride, 0, NULL, MATVEC_OUT_ROWS);
+                      b->l->logits_stride, 0, NULL, 0, MATVEC_OUT_ROWS);
 }
 
 static otr_result build_sample(builder *b)

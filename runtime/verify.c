@@ -141,8 +141,9 @@ otr_result verify_first(otr_session *s, block_result *out)
     submission_clear(sub);
     if (!lane_add_begin(s->target, sub, BEGIN_GENERATE) ||
         (s->draft && !lane_add_begin(s->draft, sub, BEGIN_GENERATE)) ||
-        !lane_add_begin(s->target, sub, BEGIN_OUTPUT) || !lane_add_output(s->target, sub) ||
-        !lane_add_sample(s->target, sub) || !submission_add(sub, s->accept[ACCEPT_FIRST], 0))
+        !lane_add_begin(s->target, sub, BEGIN_OUTPUT) ||
+        !lane_add_output(s->target, sub, PATH_ONE) || !lane_add_sample(s->target, sub) ||
+        !submission_add(sub, s->accept[ACCEPT_FIRST], 0))
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
     otr_result result = submission_run(sub, s->gpu, s->fence, "the first token", &out->wait_ns);
     return result == OTR_OK ? finish(s, start, out) : result;
@@ -152,17 +153,19 @@ otr_result verify_block(otr_session *s, uint32_t n_draft, block_result *out)
 {
     uint64_t start = clock_ns(), stamps[N_STAMPS];
     submission *sub = &s->submission;
+    enum lane_path path = n_draft ? PATH_ROWS : PATH_ONE;
     bool ok;
 
     *out = (block_result){0};
     submission_clear(sub);
     ok = submission_add(sub, s->stamp[STAMP_START], 0);
     for (uint32_t i = 0; i < n_draft && ok; i++)
-        ok = lane_add_draft_step(s->draft, sub);
+        ok = lane_add_draft_step(s->draft, sub,
+                                 i || s->draft->length + 1 == s->n_tokens ? PATH_ONE : PATH_ROWS);
     ok = ok && submission_add(sub, s->stamp[STAMP_VERIFY], 0) &&
-         lane_add_begin(s->target, sub, BEGIN_VERIFY) &&
-         lane_add_layers(s->target, sub, PATH_ROWS) && lane_add_output(s->target, sub) &&
-         lane_add_sample(s->target, sub) && submission_add(sub, s->accept[ACCEPT_BLOCK], 0) &&
+         lane_add_begin(s->target, sub, BEGIN_VERIFY) && lane_add_layers(s->target, sub, path) &&
+         lane_add_output(s->target, sub, path) && lane_add_sample(s->target, sub) &&
+         submission_add(sub, s->accept[ACCEPT_BLOCK], 0) &&
          submission_add(sub, s->stamp[STAMP_END], 0);
     if (!ok)
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
@@ -183,9 +186,9 @@ otr_result verify_block(otr_session *s, uint32_t n_draft, block_result *out)
                     out->draft_ms, out->drafted + 1, out->verify_ms);
     /* Without timestamps only the whole is known. */
     double whole_ms = (double)out->total_ns / 1e6;
-    lane_pass_took(s->target, PATH_ROWS, out->verify_ms > 0 ? out->verify_ms : whole_ms);
+    lane_pass_took(s->target, path, out->verify_ms > 0 ? out->verify_ms : whole_ms);
     if (n_draft && out->drafted)
-        lane_pass_took(s->draft, PATH_ROWS,
+        lane_pass_took(s->draft, PATH_ONE,
                        (out->draft_ms > 0 ? out->draft_ms : whole_ms) / out->drafted);
     return OTR_OK;
 }

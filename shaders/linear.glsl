@@ -1,5 +1,7 @@
-// Interface of the kernels that multiply by a weight matrix, matvec.comp and matmul.comp:
-// y[r][o] = sum over k of w[o][k] * x[r][k] (+ bias[o]) (+ y[r][o]).
+// Interface of the kernels that multiply by a weight matrix, matvec.comp, matvec_direct.comp and matmul.comp:
+// y[r][o] = sum over k of w[o][k] * x[r][k] (+ bias[o]) (+ y[r][o]), or for SwiGLU
+// y[r][o / 2] = silu(sum[o]) * sum[o + 1] of even o: the rows of gate and up alternate in w.
+// An invocation has pairs of neighbouring outputs, so that it can finish such a pair by itself.
 
 layout(push_constant) uniform Push {
     uint m;        // outputs
@@ -9,10 +11,12 @@ layout(push_constant) uniform Push {
     uint y_stride;
     uint y_offset; // of output 0 in a row of y
     uint flags;    // MATVEC_*
+    uint bias_offset; // of output 0 in binding 3
 };
 #define MATVEC_ACCUMULATE 1u // add to what y holds (residual)
 #define MATVEC_BIAS 2u       // add binding 3
 #define MATVEC_OUT_ROWS 4u   // rows are the step's output rows
+#define MATVEC_SWIGLU 8u     // outputs are pairs of gate and up; not with the two first
 
 #include "weights.glsl"
 
@@ -37,8 +41,20 @@ void store_output(uint output_index, uint row, float value)
         return;
     uint at = row * y_stride + y_offset + output_index;
     if ((flags & MATVEC_BIAS) != 0u)
-        value += bias[output_index];
+        value += bias[bias_offset + output_index];
     if ((flags & MATVEC_ACCUMULATE) != 0u)
         value += y[at];
     y[at] = value;
+}
+
+// Outputs output_index, which is even, and the next one.
+void store_pair(uint output_index, uint row, float first, float second)
+{
+    if ((flags & MATVEC_SWIGLU) == 0u) {
+        store_output(output_index, row, first);
+        store_output(output_index + 1, row, second);
+    } else if (output_index < m) {
+        precise float silu = first / (1.0 + exp(-first));
+        y[row * y_stride + y_offset + output_index / 2] = silu * second;
+    }
 }

@@ -20,7 +20,7 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 layout(constant_id = 1) const uint BM = 64;
 layout(constant_id = 2) const uint BN = 64;
 layout(constant_id = 3) const uint BK = 32; // a multiple of WEIGHTS_CHUNK
-layout(constant_id = 4) const uint TM = 4;
+layout(constant_id = 4) const uint TM = 4;  // even
 layout(constant_id = 5) const uint TN = 8;
 
 // Slices, k by k.
@@ -88,7 +88,8 @@ void main()
         }
     }
     for (uint r = 0; r < TN; r++)
-        for (uint o = 0; o < TM; o++)
+        for (uint o = 0; o < TM; o += 2)
             if (row_first + my_row + r < rows)
-                store_output(output_first + my_output + o, row_first + my_row + r, sums[o][r]);
+                store_pair(output_first + my_output + o, row_first + my_row + r, sums[o][r],
+                           sums[o + 1][r]);
 }

@@ -4,8 +4,8 @@
 //
 // A software device runs the lanes of a workgroup as one vector. It loads from an address that all lanes
 // share once, but from differing addresses lane by lane, and barriers are dear. So each invocation has
-// OUTPUTS outputs, LANES apart, of its own: it unpacks their weights once for a tile of up to 8 rows, and
-// all lanes read the same activations. A sum is one chain of fma in the order of k over dequantised
+// OUTPUTS outputs of its own, in pairs that are 2 * LANES apart: it unpacks their weights once for a tile of
+// up to 8 rows, and all lanes read the same activations. A sum is one chain of fma in the order of k over dequantised
 // weights, whatever the number of rows and the sizes here.
 // Loop iterations of an invocation: k / WEIGHTS_CHUNK x row tiles: at k = 65,536, F32, 17 rows 16,384 x 3.
 #extension GL_GOOGLE_include_directive : require
@@ -15,7 +15,7 @@
 
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 layout(constant_id = 1) const uint LANES = 8;       // the workgroup size
-layout(constant_id = 2) const uint OUTPUTS = 4;     // of an invocation
+layout(constant_id = 2) const uint OUTPUTS = 4;     // of an invocation: even
 // Rows of this pipeline's tile: 8, 4, 2 or 1. Software devices run both sides of a branch under a mask, so
 // each tile is a pipeline of its own, and the arguments of its dispatch (begin.comp) say if it runs.
 layout(constant_id = 3) const uint TILE_ROWS = 8;
@@ -38,7 +38,7 @@ void main()
     uint rows = linear_rows();
     // Tiles of 8 cover the rows from the first on, the others what is left after them.
     uint row = TILE_ROWS == 8 ? gl_WorkGroupID.y * 8 : rows / 8 * 8;
-    uint first = workgroup_index() * LANES * OUTPUTS + gl_LocalInvocationID.x;
+    uint first = workgroup_index() * LANES * OUTPUTS + 2 * gl_LocalInvocationID.x;
     uint left = min(rows - row, TILE_ROWS);
     if (TILE_ROWS == 8)
         tile_8(first, row, left);

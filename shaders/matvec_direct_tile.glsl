@@ -16,7 +16,7 @@ void TILE_NAME(TILE)(uint first, uint row, uint left)
     for (uint chunk = 0; chunk < n_chunks; chunk++) {
         weights w[OUTPUTS];
         for (uint o = 0; o < OUTPUTS; o++)
-            w[o] = weights_load(min(first + o * LANES, m - 1), chunk);
+            w[o] = weights_load(min(first + (o & ~1u) * LANES + (o & 1u), m - 1), chunk);
         for (uint quad = 0; quad < WEIGHTS_CHUNK / 4; quad++) {
             vec4 value[OUTPUTS];
             for (uint o = 0; o < OUTPUTS; o++)
@@ -32,10 +32,10 @@ void TILE_NAME(TILE)(uint first, uint row, uint left)
             }
         }
     }
-    for (uint o = 0; o < OUTPUTS; o++)
+    for (uint o = 0; o < OUTPUTS; o += 2)
         for (uint r = 0; r < TILE; r++)
             if (r < left)
-                store_output(first + o * LANES, row + r, sums[o][r]);
+                store_pair(first + o * LANES, row + r, sums[o][r], sums[o + 1][r]);
 }
 #undef TILE_NAME
 #undef TILE_NAME_

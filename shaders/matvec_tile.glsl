@@ -65,11 +65,11 @@ void TILE_NAME(TILE)(uint first, uint row, uint left, uint lane)
     }
 
 #if TIER >= 1
-    for (uint o = 0; o < OUTPUTS; o++)
+    for (uint o = 0; o < OUTPUTS; o += 2)
         for (uint r = 0; r < TILE; r++) {
-            float total = subgroupAdd(sums[o][r]);
+            float total = subgroupAdd(sums[o][r]), next = subgroupAdd(sums[o + 1][r]);
             if (lane == 0 && r < left)
-                store_output(first + o, row + r, total);
+                store_pair(first + o, row + r, total, next);
         }
 #else
     barrier(); // the last tile's sums have been read
@@ -77,12 +77,15 @@ void TILE_NAME(TILE)(uint first, uint row, uint left, uint lane)
         for (uint r = 0; r < TILE; r++)
             partial[(o * TILE + r) * LANES + lane] = sums[o][r];
     barrier();
-    for (uint i = lane; i < OUTPUTS * TILE; i += LANES) {
-        precise float total = 0.0;
-        for (uint l = 0; l < LANES; l++)
-            total += partial[i * LANES + l];
-        if (i % TILE < left)
-            store_output(first + i / TILE, row + i % TILE, total);
+    for (uint i = lane; i < OUTPUTS / 2 * TILE; i += LANES) {
+        uint o = i / TILE * 2, r = i % TILE;
+        precise float total = 0.0, next = 0.0;
+        for (uint l = 0; l < LANES; l++) {
+            total += partial[(o * TILE + r) * LANES + l];
+            next += partial[((o + 1) * TILE + r) * LANES + l];
+        }
+        if (r < left)
+            store_pair(first + o, row + r, total, next);
     }
 #endif
 }

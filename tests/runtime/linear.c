@@ -67,7 +67,7 @@ uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[M
     }
     add_direct(&out[n++], format, 8, 4);
     add_direct(&out[n++], format, 8, 8);
-    add_direct(&out[n++], format, 4, 1);
+    add_direct(&out[n++], format, 4, 2);
     add_matmul(&out[n++], format, 64, 64, 32, 4, 8);
     add_matmul(&out[n++], format, 16, 8, 16, 2, 4);
     for (uint32_t i = 0; i < n; i++) {
@@ -150,7 +150,7 @@ double linear_error(const linear_kernel *kernel, const matrix *w, double magnitu
 void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
                      const gpu_buffer *state, const linear_run *run)
 {
-    const uint32_t push[9] = {
+    const uint32_t push[10] = {
         w->m,
         w->padded_k / w->info->chunk,
         w->plane_words[1],
@@ -160,6 +160,7 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
         run->y_stride,
         run->y_offset,
         run->flags,
+        run->bias_offset,
     };
     const gpu_buffer *buffers[KERNEL_STORAGE_BUFFERS] = {&w->buffer, run->x, run->y, run->bias};
     uint32_t *words = state->mapped;

@@ -11,6 +11,7 @@
 #define LINEAR_ACCUMULATE 1u
 #define LINEAR_BIAS 2u
 #define LINEAR_OUT_ROWS 4u
+#define LINEAR_SWIGLU 8u
 
 extern const enum tensor_format linear_formats[];
 #define N_LINEAR_FORMATS 8
@@ -52,7 +53,7 @@ void matrix_dot(const matrix *w, uint32_t o, const float *x, double *sum, double
 double linear_error(const linear_kernel *kernel, const matrix *w, double magnitude);
 
 typedef struct linear_run {
-    uint32_t rows, x_stride, y_stride, y_offset, flags;
+    uint32_t rows, x_stride, y_stride, y_offset, flags, bias_offset;
     const gpu_buffer *x, *y, *bias; /* bias: NULL without */
     bool fold;                      /* outputs over two workgroups in z */
 } linear_run;

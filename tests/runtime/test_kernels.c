@@ -134,7 +134,7 @@ END_TEST
 /* The largest shapes that are let through are within the budget, and a little more would not be. */
 START_TEST(formulas_keep_the_budget)
 {
-    const tuning *gpu = tuning_of("gpu");
+    const tuning *gpu_class = tuning_of("gpu");
 
     open_device();
     for (uint32_t head_size = 2; head_size <= ARCH_MAX_HEAD_SIZE; head_size += 2) {
@@ -150,8 +150,8 @@ START_TEST(formulas_keep_the_budget)
         for (uint32_t lanes = 4; lanes <= 128; lanes *= 2)
             ck_assert_uint_le(loops_of_matvec(65536 / chunk, lanes), LOOP_BUDGET);
         ck_assert_uint_le(loops_of_direct(65536 / chunk, chunk), LOOP_BUDGET);
-        ck_assert_uint_le(loops_of_matmul(gpu, LONG_ROW / chunk, chunk), LOOP_BUDGET);
-        ck_assert_uint_gt(loops_of_matmul(gpu, 65536 / chunk, chunk), LOOP_BUDGET);
+        ck_assert_uint_le(loops_of_matmul(gpu_class, LONG_ROW / chunk, chunk), LOOP_BUDGET);
+        ck_assert_uint_gt(loops_of_matmul(gpu_class, 65536 / chunk, chunk), LOOP_BUDGET);
     }
     ck_assert_uint_gt(loops_of_matvec(1 << 18, 8), LOOP_BUDGET);
     ck_assert_uint_gt(loops_of_direct(1 << 16, 4), LOOP_BUDGET);

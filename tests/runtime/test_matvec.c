@@ -255,6 +255,7 @@ static void cuts_of_many_rows_are_alike(format_kernels *f)
 }
 
 #define RESIDUAL 0.375f
+#define BIAS_OFFSET 3
 
 static void check_flags(problem *p, const linear_kernel *kernel, const gpu_buffer *bias,
                         uint32_t flags)
@@ -267,6 +268,7 @@ static void check_flags(problem *p, const linear_kernel *kernel, const gpu_buffe
                         .y_stride = p->y_stride,
                         .y_offset = OFFSET,
                         .flags = flags,
+                        .bias_offset = BIAS_OFFSET,
                         .x = &p->x,
                         .y = &p->y,
                         .bias = bias,
@@ -279,7 +281,7 @@ static void check_flags(problem *p, const linear_kernel *kernel, const gpu_buffe
         if (row < p->n_rows && o < p->w.m) {
             memcpy(&want, &p->expected[row * p->w.m + o], sizeof want);
             if (flags & LINEAR_BIAS)
-                want += ((const float *)bias->mapped)[o];
+                want += ((const float *)bias->mapped)[BIAS_OFFSET + o];
             if (flags & LINEAR_ACCUMULATE)
                 want += RESIDUAL;
         }
@@ -300,7 +302,7 @@ static void flags_add_bias_and_residual(format_kernels *f)
     problem p;
 
     problem_create(&p, &f->h, f->info, 75, shape_of(f->info, 1).k, 11, WEIGHTS_WIDE, &f->seed);
-    gpu_buffer bias = random_rows(&f->h, 1, p.w.m, &f->seed);
+    gpu_buffer bias = random_rows(&f->h, 1, BIAS_OFFSET + p.w.m, &f->seed);
     for (uint32_t c = 0; c < f->n_kernels; c++) {
         run_rows(&p, &f->kernels[c], p.n_rows, false);
         check_reference(&p, &f->kernels[c]);
@@ -309,6 +311,45 @@ static void flags_add_bias_and_residual(format_kernels *f)
             check_flags(&p, &f->kernels[c], &bias, flags[i]);
     }
     harness_free(&f->h, &bias);
+    problem_destroy(&p);
+}
+
+/* Gate and up in turns: the plain outputs of the same kernel, through SwiGLU in double precision. */
+static void pairs_go_through_swiglu(format_kernels *f)
+{
+    problem p;
+
+    problem_create(&p, &f->h, f->info, 74, shape_of(f->info, 1).k, 11, WEIGHTS_EVEN, &f->seed);
+    for (uint32_t c = 0; c < f->n_kernels; c++) {
+        const linear_kernel *kernel = &f->kernels[c];
+
+        run_rows(&p, kernel, p.n_rows, false);
+        keep_expected(&p);
+        fill(&p.y, p.n_y, float_bits(RESIDUAL));
+        linear_dispatch(p.h, kernel, &p.w, &p.state,
+                        &(linear_run){
+                            .rows = p.n_rows,
+                            .x_stride = p.x_stride,
+                            .y_stride = p.y_stride,
+                            .y_offset = OFFSET,
+                            .flags = LINEAR_SWIGLU,
+                            .x = &p.x,
+                            .y = &p.y,
+                        });
+        for (uint32_t i = 0; i < p.n_y; i++) {
+            uint32_t row = i / p.y_stride, o = i % p.y_stride - OFFSET;
+            double got = (double)((const float *)p.y.mapped)[i], want = (double)RESIDUAL;
+
+            if (row < p.n_rows && o < p.w.m / 2) {
+                float pair[2];
+
+                memcpy(pair, &p.expected[row * p.w.m + 2 * o], sizeof pair);
+                want = (double)pair[0] / (1 + exp(-(double)pair[0])) * (double)pair[1];
+            }
+            ck_assert_msg(fabs(got - want) <= 4e-6 * fabs(want) + 1e-30,
+                          "%s, row %u, output %d: %g, %g", kernel->shader, row, (int)o, got, want);
+        }
+    }
     problem_destroy(&p);
 }
 
@@ -321,6 +362,7 @@ START_TEST(every_format)
     rows_are_right_and_alike(&f);
     cuts_of_many_rows_are_alike(&f);
     flags_add_bias_and_residual(&f);
+    pairs_go_through_swiglu(&f);
     harness_close(&f.h);
 }
 END_TEST
