@@ -1,4 +1,4 @@
-/* Synchronisation of a whole block. Validation sees hazards best inside one command buffer, so the
+/* Synchronisation of a whole block, and what a pass is made of. Validation sees hazards best inside one command buffer, so the
  * draft's chain, the target's pass and the acceptance are emitted into a single one here: there
  * must be no message; and with a barrier taken out there must be one. */
 #include <check.h>
@@ -38,13 +38,13 @@ static void close_all(void)
     otr_context_destroy(&context);
 }
 
-static void emit_row_pass(const lane *l, VkCommandBuffer commands, uint32_t mode)
+static void emit_pass(const lane *l, VkCommandBuffer commands, uint32_t mode, enum lane_path path)
 {
     emit_begin(l, commands, mode);
-    emit_group(l, commands, &l->embed, PATH_ROWS);
+    emit_group(l, commands, &l->embed, path);
     for (uint32_t i = 0; i < l->model->h.n_layers; i++)
-        emit_group(l, commands, &l->layers[i], PATH_ROWS);
-    emit_group(l, commands, &l->output, PATH_ROWS);
+        emit_group(l, commands, &l->layers[i], path);
+    emit_group(l, commands, &l->output, path);
     emit_group(l, commands, &l->sample, PATH_ROWS);
 }
 
@@ -57,10 +57,10 @@ static uint64_t run_block(void)
 
     ck_assert_int_eq(record_begin(session->gpu, session->pool, "whole block", &commands), OTR_OK);
     for (int i = 0; i < N_DRAFT; i++) {
-        emit_row_pass(session->draft, commands, BEGIN_DRAFT);
+        emit_pass(session->draft, commands, BEGIN_DRAFT, i ? PATH_ONE : PATH_ROWS);
         emit_propose(session->draft, commands);
     }
-    emit_row_pass(session->target, commands, BEGIN_VERIFY);
+    emit_pass(session->target, commands, BEGIN_VERIFY, PATH_ROWS);
     verify_emit_accept(session, commands, ACCEPT_BLOCK);
     ck_assert_int_eq(record_end(session->gpu, commands, "whole block"), OTR_OK);
     ck_assert(submission_add(&s, commands, 0));
@@ -107,6 +107,24 @@ START_TEST(a_missing_barrier_is_seen)
 }
 END_TEST
 
+/* Every dispatch costs a device its start and end: what a layer may have at one row. */
+START_TEST(a_layer_has_few_dispatches)
+{
+    enum { MOST = 8 };
+
+    open_all();
+    const lane *l = session->target;
+    for (uint32_t i = 0; i < l->model->h.n_layers; i++) {
+        uint32_t n = 0;
+        for (uint32_t op = l->layers[i].first; op < l->layers[i].end; op++)
+            n += l->operations[op].pipeline[PATH_ONE] != VK_NULL_HANDLE;
+        ck_assert_uint_le(n, MOST);
+    }
+    ck_assert_uint_le(l->dispatches_one_row, MOST * l->model->h.n_layers + 4);
+    close_all();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("synchronisation");
@@ -114,6 +132,7 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, a_block_has_no_hazard);
     tcase_add_test(tests, a_missing_barrier_is_seen);
+    tcase_add_test(tests, a_layer_has_few_dispatches);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
