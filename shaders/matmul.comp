@@ -87,9 +87,10 @@ void main()
                     sums[o][r] = fma(w[o], in1[r], sums[o][r]);
         }
     }
+    // Loops over all of an array, which Mesa surely unrolls: the sums stay in registers.
     for (uint r = 0; r < TN; r++)
-        for (uint o = 0; o < TM; o += 2)
-            if (row_first + my_row + r < rows)
+        for (uint o = 0; o < TM; o++)
+            if ((o & 1u) == 0u && row_first + my_row + r < rows)
                 store_pair(output_first + my_output + o, row_first + my_row + r, sums[o][r],
-                           sums[o + 1][r]);
+                           sums[o | 1u][r]);
 }

@@ -32,10 +32,12 @@ void TILE_NAME(TILE)(uint first, uint row, uint left)
             }
         }
     }
-    for (uint o = 0; o < OUTPUTS; o += 2)
+    // Mesa surely unrolls a loop over all of an array; a loop over every second element would leave the sums
+    // in memory (four times slower on lavapipe).
+    for (uint o = 0; o < OUTPUTS; o++)
         for (uint r = 0; r < TILE; r++)
-            if (r < left)
-                store_pair(first + o * LANES, row + r, sums[o][r], sums[o + 1][r]);
+            if ((o & 1u) == 0u && r < left)
+                store_pair(first + o * LANES, row + r, sums[o][r], sums[o | 1u][r]);
 }
 #undef TILE_NAME
 #undef TILE_NAME_

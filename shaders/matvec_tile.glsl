@@ -65,12 +65,14 @@ void TILE_NAME(TILE)(uint first, uint row, uint left, uint lane)
     }
 
 #if TIER >= 1
-    for (uint o = 0; o < OUTPUTS; o += 2)
-        for (uint r = 0; r < TILE; r++) {
-            float total = subgroupAdd(sums[o][r]), next = subgroupAdd(sums[o + 1][r]);
-            if (lane == 0 && r < left)
-                store_pair(first + o, row + r, total, next);
-        }
+    // Loops over all of an array, which Mesa surely unrolls: the sums stay in registers.
+    for (uint o = 0; o < OUTPUTS; o++)
+        for (uint r = 0; r < TILE; r++)
+            sums[o][r] = subgroupAdd(sums[o][r]);
+    for (uint o = 0; o < OUTPUTS; o++)
+        for (uint r = 0; r < TILE; r++)
+            if ((o & 1u) == 0u && lane == 0 && r < left)
+                store_pair(first + o, row + r, sums[o][r], sums[o | 1u][r]);
 #else
     barrier(); // the last tile's sums have been read
     for (uint o = 0; o < OUTPUTS; o++)
