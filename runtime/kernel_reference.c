@@ -152,13 +152,19 @@ static void begin_arguments(const uint32_t *lane, const uint32_t *grid, uint32_t
 {
     uint32_t n = lane[grid[G_SOURCE] & 1 ? S_OUT_ROWS : S_ROWS],
              tile = grid[G_SOURCE] >> G_TILE_SHIFT;
+    static const uint32_t tiles[N_TILES + 1] = {TILES, 0};
     uint32_t left = n % TILE_MAX,
              y = grid[G_Y_ROWS] ? (n + grid[G_Y_ROWS] - 1) / grid[G_Y_ROWS] : 1;
 
-    if (tile == TILE_MAX)
-        y = n / TILE_MAX + (left > TILE_MAX / 2);
-    else if (tile)
-        y = left <= tile && left > tile / 2; /* the least tile that holds them */
+    if (tile) {
+        uint32_t smaller = 0; /* the next one */
+        for (int i = 0; i < N_TILES; i++)
+            if (tiles[i] == tile)
+                smaller = tiles[i + 1];
+        y = left <= tile && left > smaller;
+        if (tile == TILE_MAX)
+            y += n / TILE_MAX;
+    }
     args[0] = n && y ? grid[G_X] : 0;
     args[1] = y;
     args[2] = grid[G_Z];

@@ -39,11 +39,11 @@ static void random_lane(selftest *t, uint32_t *lane)
     lane[S_OUT_ROWS] = random_bits(t) % 3 * (random_bits(t) % (MAX_ROWS + 1));
     lane[S_LENGTH] = random_bits(t) % 300;
     for (uint32_t i = 0; i < MAX_GRIDS; i++) {
-        static const uint32_t rows_per_y[] = {0, 1, 8, 32}, tiles[] = {0, TILE_MAX, 4, 2, 1};
+        static const uint32_t rows_per_y[] = {0, 1, 8, 32}, tiles[] = {TILES, 0};
         uint32_t *grid = lane + LANE_GRID + 4 * i;
 
         grid[G_Y_ROWS] = rows_per_y[random_bits(t) % 4];
-        grid[G_SOURCE] = random_bits(t) % 2 | tiles[random_bits(t) % 5] << G_TILE_SHIFT;
+        grid[G_SOURCE] = random_bits(t) % 2 | tiles[random_bits(t) % (N_TILES + 1)] << G_TILE_SHIFT;
     }
 }
 

@@ -122,8 +122,7 @@ static void matrix_fill(selftest *t, matrix *w, const linear_shape *shape)
 
 /* A kernel that multiplies, with its sizes. matvec_direct has a pipeline for each tile of rows; the
  * others have one, with tile 0. */
-#define N_TILES 4
-static const uint32_t direct_tiles[N_TILES] = {TILE_MAX, 4, 2, 1};
+static const uint32_t direct_tiles[N_TILES] = {TILES};
 
 typedef struct linear_kernel {
     char shader[64], name[64], detail[16];
@@ -133,7 +132,7 @@ typedef struct linear_kernel {
     uint32_t group_outputs; /* of a workgroup */
     uint32_t group_rows;    /* of a workgroup in y */
     double roundings;       /* that a term of the sum goes through at most */
-    uint32_t row_counts[6]; /* the most rows first */
+    uint32_t row_counts[7]; /* the most rows first */
     uint32_t n_row_counts;
 } linear_kernel;
 
@@ -226,9 +225,8 @@ static void linear_compare(selftest *t, const linear_check *c, uint32_t rows)
 static uint32_t tile_groups(uint32_t tile, uint32_t rows)
 {
     uint32_t left = rows % TILE_MAX;
-    uint32_t last = left > 4 ? TILE_MAX : left > 2 ? 4 : left;
 
-    return (tile == TILE_MAX ? rows / TILE_MAX : 0) + (left && tile == last);
+    return (tile == TILE_MAX ? rows / TILE_MAX : 0) + (left && tile == TILE_OF(left));
 }
 
 static void linear_dispatch(selftest *t, const linear_check *c, uint32_t rows)
@@ -319,8 +317,8 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
         /* The additions of its chunk, of its lane, and of the lanes (fewer on tier 1, where they
          * are added as a tree), and a few for scale, bias and residual. */
         .roundings = w->info->chunk + (double)w->n_chunks / lanes + lanes + 6,
-        .row_counts = {17, 1, 2, 3, 5, 8},
-        .n_row_counts = 6,
+        .row_counts = {17, 1, 2, 3, 5, 7, 8},
+        .n_row_counts = 7,
     };
 
     snprintf(kernel.shader, sizeof kernel.shader, "matvec_%s_t%u", w->info->shader, tier);
@@ -338,8 +336,8 @@ static linear_kernel direct_kernel(const selftest *t, const matrix *w)
         .tiled = true,
         .group_outputs = lanes * outputs,
         .roundings = w->padded_k + 6.0, /* one chain, and scale, bias and residual */
-        .row_counts = {17, 1, 2, 3, 5, 8},
-        .n_row_counts = 6,
+        .row_counts = {17, 1, 2, 3, 5, 7, 8},
+        .n_row_counts = 7,
     };
 
     snprintf(kernel.shader, sizeof kernel.shader, "matvec_direct_%s", w->info->shader);

@@ -46,10 +46,12 @@
 #define G_SOURCE                                                                                   \
     3 /* bit 0: 0 counts S_ROWS, 1 S_OUT_ROWS; from G_TILE_SHIFT: rows of a tile, or 0 */
 /* A dispatch with a tile takes part only where its tile fits: tiles of TILE_MAX cover the rows from
- * the first on, one of the smaller ones (TILE_MAX, 4, 2, 1; the least that holds them) those that
- * are left. */
+ * the first on, and the least tile that holds them those that are left. */
 #define G_TILE_SHIFT 8
 #define TILE_MAX 8
+#define TILES 8, 6, 4, 2, 1 /* all of them */
+#define N_TILES 5
+#define TILE_OF(left) ((left) > 6u ? 8u : (left) > 4u ? 6u : (left) > 2u ? 4u : (left))
 
 /* exchange buffer */
 #define X_WORDS 64

@@ -86,10 +86,10 @@ static uint32_t padded(uint64_t n)
 static otr_result add_direct(builder *b, const char *format, uint32_t n_outputs, bool output_rows,
                              operation *op)
 {
-    static const uint32_t tiles[] = {TILE_MAX, 4, 2, 1};
+    static const uint32_t tiles[N_TILES] = {TILES};
     uint32_t lanes = b->l->gpu->subgroup_size, outputs = b->t->direct_outputs;
 
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+    for (size_t i = 0; i < N_TILES; i++) {
         uint32_t constants[] = {lanes, lanes, outputs, tiles[i]};
         otr_result result = kernel(b, "matvec_direct", format, constants, 4, false,
                                    &op->pipeline[PATH_ROWS]);

@@ -99,8 +99,7 @@ void main()
         uint groups_y = rows_per_y == 0u ? 1u : (n + rows_per_y - 1u) / rows_per_y;
         if (tile != 0u) {
             uint left = n % TILE_MAX;
-            uint last_tile = left > 4u ? TILE_MAX : left > 2u ? 4u : left;
-            groups_y = (tile == TILE_MAX ? n / TILE_MAX : 0u) + (tile == last_tile ? 1u : 0u);
+            groups_y = (tile == TILE_MAX ? n / TILE_MAX : 0u) + (tile == TILE_OF(left) ? 1u : 0u);
         }
         uint args = LANE_ARGS + 4 * i;
         lane_words[args] = n == 0u || groups_y == 0u ? 0u : lane_words[grid + G_X];

@@ -16,7 +16,7 @@
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 layout(constant_id = 1) const uint LANES = 8;       // the workgroup size
 layout(constant_id = 2) const uint OUTPUTS = 4;     // of an invocation: even
-// Rows of this pipeline's tile: 8, 4, 2 or 1. Software devices run both sides of a branch under a mask, so
+// Rows of this pipeline's tile, of TILES. Software devices run both sides of a branch under a mask, so
 // each tile is a pipeline of its own, and the arguments of its dispatch (begin.comp) say if it runs.
 layout(constant_id = 3) const uint TILE_ROWS = 8;
 
@@ -27,6 +27,9 @@ layout(constant_id = 3) const uint TILE_ROWS = 8;
 #include "matvec_direct_tile.glsl"
 #undef TILE
 #define TILE 4
+#include "matvec_direct_tile.glsl"
+#undef TILE
+#define TILE 6
 #include "matvec_direct_tile.glsl"
 #undef TILE
 #define TILE 8
@@ -42,6 +45,8 @@ void main()
     uint left = min(rows - row, TILE_ROWS);
     if (TILE_ROWS == 8)
         tile_8(first, row, left);
+    if (TILE_ROWS == 6)
+        tile_6(first, row, left);
     if (TILE_ROWS == 4)
         tile_4(first, row, left);
     if (TILE_ROWS == 2)

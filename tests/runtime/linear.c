@@ -29,7 +29,7 @@ static void add_matvec(linear_kernel *out, const char *format, uint32_t tier, ui
     snprintf(out->shader, sizeof out->shader, "matvec_%s_t%u", format, tier);
 }
 
-static const uint32_t direct_tiles[N_DIRECT_TILES] = {8, 4, 2, 1};
+static const uint32_t direct_tiles[N_DIRECT_TILES] = {8, 6, 4, 2, 1};
 
 static void add_direct(linear_kernel *out, const char *format, uint32_t lanes, uint32_t outputs)
 {
@@ -166,7 +166,7 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
     uint32_t *words = state->mapped;
     uint32_t groups_x = (w->m + kernel->outputs_per_group - 1) / kernel->outputs_per_group;
     uint32_t left = run->rows % 8; /* rows after the last whole tile of 8 */
-    uint32_t last_tile = left > 4 ? 8 : left > 2 ? 4 : left;
+    uint32_t last_tile = left == 3 ? 4 : left == 5 ? 6 : left == 7 ? 8 : left;
 
     /* The other count is wrong on purpose. */
     words[S_ROWS] = run->flags & LINEAR_OUT_ROWS ? 1000 : run->rows;
