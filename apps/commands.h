@@ -4,6 +4,7 @@
 #define OUTRIDER_APPS_COMMANDS_H
 
 int command_run(int argc, char **argv);
+int command_bench(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_inspect(int argc, char **argv);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "devices.h"
 #include "message.h"
 #include "options.h"
 #include "output.h"
@@ -138,7 +139,7 @@ static json_t *json_of(const char *s)
     return json_text(s, strlen(s));
 }
 
-static json_t *device_object(const otr_device_info *info)
+json_t *device_json(const otr_device_info *info)
 {
     text uuid = {0};
     json_t *object;
@@ -199,7 +200,7 @@ int command_devices(int argc, char **argv)
         n_usable += info.tier >= 0;
         if (!settings.json)
             print_device(&info);
-        else if (json_array_append_new(array, device_object(&info))) {
+        else if (json_array_append_new(array, device_json(&info))) {
             code = fail_memory();
             goto done;
         }

@@ -21,6 +21,7 @@ typedef struct command {
 static const command commands[] = {
     {"run", command_run, "write text with a target model, and a draft that runs ahead"},
     {"eval", command_eval, "perplexity of a text, or the logits of given tokens"},
+    {"bench", command_bench, "measure passes and generations; compare two results"},
     {"devices", command_devices, "list the Vulkan devices, and which one is used"},
     {"inspect", command_inspect, "show what is in a GGUF file (needs no Vulkan)"},
     {"selftest", command_selftest, "check every kernel on a device against the CPU"},
@@ -43,7 +44,7 @@ static int print_help(void)
         "  OUTRIDER_MODELS         folder of the demo models\n"
         "  OUTRIDER_CACHE_DIR      folder of the pipeline cache (default:\n"
         "                          $XDG_CACHE_HOME/outrider or ~/.cache/outrider)\n"
-        "  OUTRIDER_DEBUG          list of validation, timestamps, tier0\n"
+        "  OUTRIDER_DEBUG          list of validation, timestamps, tier0, gpu\n"
         "  OUTRIDER_VULKAN_LOADER  path of the Vulkan loader\n",
         exit_codes_help);
     return output_finish(EXIT_CODE_OK);

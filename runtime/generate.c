@@ -63,14 +63,10 @@ static otr_result check_params(const otr_session *s, const otr_generate_params *
     return OTR_OK;
 }
 
-/* What begin.comp reads in BEGIN_GENERATE. */
-static void write_request(const otr_session *s, const lane *l, const otr_generate_params *p)
+void generate_write_sampling(const lane *l, const otr_sampling *a)
 {
-    const otr_sampling *a = &p->sampling;
-    uint32_t *q = lane_request(l), *words = q + Q_SAMPLING - S_SEED_LOW;
-    uint32_t n_stops = 0;
+    uint32_t *words = lane_request(l) + Q_SAMPLING - S_SEED_LOW;
 
-    q[Q_LENGTH] = l->length;
     words[S_SEED_LOW] = (uint32_t)a->seed;
     words[S_SEED_HIGH] = (uint32_t)(a->seed >> 32);
     memcpy(&words[S_TEMPERATURE], &a->temperature, 4);
@@ -79,6 +75,15 @@ static void write_request(const otr_session *s, const lane *l, const otr_generat
     memcpy(&words[S_MIN_P], &a->min_p, 4);
     memcpy(&words[S_PENALTY], &a->repeat_penalty, 4);
     words[S_LAST_N] = (uint32_t)a->repeat_last_n;
+}
+
+/* What begin.comp reads in BEGIN_GENERATE. */
+static void write_request(const otr_session *s, const lane *l, const otr_generate_params *p)
+{
+    uint32_t *q = lane_request(l), n_stops = 0;
+
+    q[Q_LENGTH] = l->length;
+    generate_write_sampling(l, &p->sampling);
     if (!p->ignore_stop_tokens)
         for (uint32_t id = 0; id < s->target_model->h.n_vocab && n_stops < X_MAX_STOPS; id++)
             if (vocab_is_stop(s->target_model->vocab, id))

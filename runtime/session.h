@@ -36,4 +36,7 @@ struct otr_session {
 otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_callback on_progress,
                            void *user);
 
+/* The sampling parameters in a lane's request, for BEGIN_GENERATE (generate.c). */
+void generate_write_sampling(const lane *l, const otr_sampling *sampling);
+
 #endif

@@ -353,6 +353,32 @@ OTR_API otr_result otr_session_evaluate(otr_session *session, const otr_evaluate
                                         const int32_t *ids, size_t n_ids,
                                         otr_logits_callback on_row, void *user);
 
+/* ---------------------------------------------------------------------------- measuring */
+
+typedef struct otr_measure_params {
+    size_t size;
+    otr_evaluate_path path; /* OTR_EVALUATE_ROWS: with logits and sampling of every row */
+    uint32_t rows;          /* of the pass: 1..OTR_MAX_DRAFT + 1; prefill: any, in several passes */
+    bool use_draft;
+    otr_sampling sampling;
+} otr_measure_params;
+/* One row of the target: decoding. */
+OTR_API otr_measure_params otr_measure_params_default(void);
+
+typedef struct otr_measurement {
+    size_t size;           /* set by the caller */
+    double seconds;        /* from the submission to the end of the wait */
+    double host_seconds;   /* of it, outside the wait */
+    uint32_t dispatches;   /* recorded in the pass; those that find nothing to do included */
+    uint64_t weight_bytes; /* read once in each pass, summed over passes */
+} otr_measurement;
+/* Runs `rows` rows of some tokens behind the session's own, as a generation would, and tells how
+ * long they took. The session keeps its tokens; its cache is filled first. */
+OTR_API otr_result otr_session_measure(otr_session *session, const otr_measure_params *params,
+                                       otr_measurement *measurement);
+/* Bandwidth of copies between buffers on the session's device, bytes read and written counted. */
+OTR_API otr_result otr_session_measure_copy(otr_session *session, double *bytes_per_second);
+
 #ifdef __cplusplus
 }
 #endif
