@@ -257,6 +257,52 @@ START_TEST(few_tokens)
 }
 END_TEST
 
+/* Between prompt and generation passes may be measured: nothing of them stays. */
+START_TEST(measuring_changes_nothing)
+{
+    otr_measure_params params = otr_measure_params_default();
+    otr_measurement m = {.size = sizeof m};
+    otr_generate_params generation = greedy(20, 3);
+    int32_t expected[20];
+    size_t n_tokens;
+    double copies;
+
+    open_all();
+    otr_session *s = open_session(target, draft, 64);
+    generate_ids(s, prompt, N_PROMPT, &generation, expected, 20, NULL);
+    ck_assert_int_eq(otr_session_rewind(s, 0), OTR_OK);
+    ck_assert_int_eq(otr_session_append(s, prompt, N_PROMPT, NULL, NULL), OTR_OK);
+    for (uint32_t i = 0; i < 6; i++) {
+        params.use_draft = i >= 4;
+        params.path = i == 3 ? OTR_EVALUATE_PREFILL : OTR_EVALUATE_ROWS;
+        params.rows = (const uint32_t[]){1, 9, 17, 40, 1, 3}[i];
+        ck_assert_int_eq(otr_session_measure(s, &params, &m), OTR_OK);
+        ck_assert_double_gt(m.seconds, m.host_seconds);
+        ck_assert_uint_gt(m.dispatches, 5);
+        ck_assert_uint_gt(m.weight_bytes, 500000); /* of 260,000 numbers in F32 */
+    }
+    ck_assert_int_eq(otr_session_measure_copy(s, &copies), OTR_OK);
+    ck_assert_double_gt(copies, 1e6);
+    ck_assert_int_eq(otr_generate(s, &generation, NULL, NULL, NULL), OTR_OK);
+    ck_assert_mem_eq(otr_session_tokens(s, &n_tokens) + N_PROMPT, expected, sizeof expected);
+    ck_assert_uint_eq(n_tokens, N_PROMPT + 20);
+
+    params.rows = OTR_MAX_DRAFT + 2;
+    params.path = OTR_EVALUATE_ROWS;
+    expect(otr_session_measure(s, &params, &m), OTR_ERROR_INVALID_ARGUMENT, "rows");
+    params.path = OTR_EVALUATE_PREFILL;
+    params.rows = 64;
+    expect(otr_session_measure(s, &params, &m), OTR_ERROR_CONTEXT_FULL, "64");
+    otr_session_destroy(&s);
+    s = open_session(target, NULL, 64);
+    params.rows = 1;
+    params.use_draft = true;
+    expect(otr_session_measure(s, &params, &m), OTR_ERROR_INVALID_ARGUMENT, "draft");
+    otr_session_destroy(&s);
+    close_all();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("generation");
@@ -269,6 +315,7 @@ int main(void)
     tcase_add_test(tests, cancelling_keeps_what_there_is);
     tcase_add_test(tests, wrong_use_is_an_error);
     tcase_add_test(tests, few_tokens);
+    tcase_add_test(tests, measuring_changes_nothing);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
