@@ -23,6 +23,21 @@ static void pack_nibbles(const uint8_t *quants, uint64_t n, uint32_t flip, uint8
             *dst++ = nibble_pair(quants[i + b], quants[i + 4 + b], flip);
 }
 
+/* One more bit of each of 32 weights in a word: that of weight 4i + b in bit i of byte b. */
+static void pack_bits(const uint8_t bits[32], uint8_t *dst)
+{
+    memset(dst, 0, 4);
+    for (int i = 0; i < 32; i++)
+        dst[i % 4] |= (uint8_t)(bits[i] << i / 4);
+}
+
+/* Two bits of each of 16 weights in a word: those of weight 4i + b in bits 2i, 2i + 1 of byte b. */
+static void pack_pairs(const uint8_t pairs[16], uint8_t *dst)
+{
+    for (int b = 0; b < 4; b++)
+        dst[b] = (uint8_t)(pairs[b] | pairs[4 + b] << 2 | pairs[8 + b] << 4 | pairs[12 + b] << 6);
+}
+
 static void row_f32(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
 {
     memcpy(planes[0], src, k * 4);
@@ -51,28 +66,41 @@ static void split_nibbles(const uint8_t *src, uint8_t quants[32])
     }
 }
 
-/* Block: half d, 16 bytes. Stored signed: value = d * (q - 8). */
-static void row_q4_0(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+/* Block: `head` bytes of scales, 16 bytes of nibbles. */
+static void row_nibbles(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES],
+                        uint64_t head, uint32_t flip)
 {
     uint8_t quants[32];
 
-    for (uint64_t block = 0; block < k / 32; block++, src += 18) {
-        memcpy(planes[1] + block * 2, src, 2);
-        split_nibbles(src + 2, quants);
-        pack_nibbles(quants, 32, 8, planes[0] + block * 16);
+    for (uint64_t block = 0; block < k / 32; block++, src += head + 16) {
+        memcpy(planes[1] + block * head, src, head);
+        split_nibbles(src + head, quants);
+        pack_nibbles(quants, 32, flip, planes[0] + block * 16);
     }
 }
 
-/* Block: half d, half min, 16 bytes. Both halfs stay together: one load gives them. */
+/* Half d. Stored signed: value = d * (q - 8). */
+static void row_q4_0(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    row_nibbles(src, k, planes, 2, 8);
+}
+
+/* Half d, half min. Both stay together: one load gives them. */
 static void row_q4_1(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
 {
-    uint8_t quants[32];
+    row_nibbles(src, k, planes, 4, 0);
+}
 
-    for (uint64_t block = 0; block < k / 32; block++, src += 20) {
-        memcpy(planes[1] + block * 4, src, 4);
-        split_nibbles(src + 4, quants);
-        pack_nibbles(quants, 32, 0, planes[0] + block * 16);
-    }
+/* Half d; nibbles number the levels. */
+static void row_iq4_nl(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    row_nibbles(src, k, planes, 2, 0);
+}
+
+/* A byte of exponent; nibbles are 4-bit floats. */
+static void row_mxfp4(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    row_nibbles(src, k, planes, 1, 0);
 }
 
 /* Block: half d, half dmin, 12 bytes with eight 6-bit scales and eight 6-bit mins, 128 bytes of
@@ -127,12 +155,129 @@ static void row_q6_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPAC
         }
         pack_nibbles(low, 256, 0, planes[0] + block * 128);
         for (int i = 0; i < 256; i += 16)
-            for (int b = 0; b < 4; b++)
-                planes[1][block * 64 + i / 4 + b] = (uint8_t)(high[i + b] | high[i + 4 + b] << 2 |
-                                                              high[i + 8 + b] << 4 |
-                                                              high[i + 12 + b] << 6);
+            pack_pairs(high + i, planes[1] + block * 64 + i / 4);
         memcpy(planes[2] + block * 16, src + 192, 16);
         memcpy(planes[3] + block * 2, src + 208, 2);
+    }
+}
+
+/* Block: `head` bytes of halfs, a word with the fifth bits, 16 bytes as in Q4_0. `flip`: 1 where a
+ * fifth bit is stored inverted, which makes the number signed: q - 16 in two's complement. */
+static void row_q5(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES],
+                   uint64_t head, uint8_t flip)
+{
+    for (uint64_t block = 0; block < k / 32; block++, src += head + 20) {
+        uint8_t quants[32], bits[32];
+
+        for (int i = 0; i < 32; i++)
+            bits[i] = (src[head + (uint64_t)i / 8] >> i % 8 & 1) ^ flip;
+        split_nibbles(src + head + 4, quants);
+        pack_nibbles(quants, 32, 0, planes[0] + block * 16);
+        pack_bits(bits, planes[1] + block * 4);
+        memcpy(planes[2] + block * head, src, head);
+    }
+}
+
+static void row_q5_0(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    row_q5(src, k, planes, 2, 1);
+}
+
+static void row_q5_1(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    row_q5(src, k, planes, 4, 0);
+}
+
+/* Two bits of weight i of a block of Q2_K or Q3_K: in each half of 128 four times 32 weights share
+ * 32 bytes. */
+static uint8_t k_pair(const uint8_t *quants, int i)
+{
+    return quants[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+}
+
+static void pack_k_pairs(const uint8_t *quants, uint8_t *dst)
+{
+    for (int first = 0; first < 256; first += 16) {
+        uint8_t pairs[16];
+
+        for (int i = 0; i < 16; i++)
+            pairs[i] = k_pair(quants, first + i);
+        pack_pairs(pairs, dst + first / 4);
+    }
+}
+
+/* Block: 16 bytes of scales and minima, 64 bytes of quants, halfs d and dmin. */
+static void row_q2_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    for (uint64_t block = 0; block < k / 256; block++, src += 84) {
+        pack_k_pairs(src + 16, planes[0] + block * 64);
+        memcpy(planes[1] + block * 16, src, 16);
+        memcpy(planes[2] + block * 4, src + 80, 4);
+    }
+}
+
+/* Block: 32 bytes of third bits (set: nothing is taken off), 64 of quants, 12 of scales, half d.
+ * Third bits are stored inverted: low | bit << 2 is then q in two's complement. Scales: three
+ * words, two with the low four bits of eight scales each, one with the upper two bits of all. */
+static void row_q3_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    for (uint64_t block = 0; block < k / 256; block++, src += 110) {
+        const uint8_t *mask = src, *scales = src + 96;
+        uint8_t *words = planes[2] + block * 12;
+
+        pack_k_pairs(src + 32, planes[0] + block * 64);
+        for (int group = 0; group < 8; group++) {
+            uint8_t bits[32];
+
+            for (int i = 0; i < 32; i++)
+                bits[i] = (mask[i] >> group & 1) ^ 1;
+            pack_bits(bits, planes[1] + block * 32 + group * 4);
+        }
+        memset(words, 0, 12);
+        for (int j = 0; j < 16; j++) {
+            int low = j < 8 ? scales[j] & 15 : scales[j - 8] >> 4;
+            int high = scales[8 + j % 4] >> (2 * (j / 4)) & 3;
+
+            words[j / 2] |= (uint8_t)(low << j % 2 * 4);
+            words[8 + j / 4] |= (uint8_t)(high << j % 4 * 2);
+        }
+        memcpy(planes[3] + block * 2, src + 108, 2);
+    }
+}
+
+/* Block: half d, half dmin, 12 bytes of scales and minima, 32 bytes of fifth bits, 128 of nibbles:
+ * as Q4_K with the fifth bits in a plane of their own. */
+static void row_q5_k(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    for (uint64_t block = 0; block < k / 256; block++, src += 176) {
+        uint8_t *const here[REPACK_MAX_PLANES] = {planes[0] + block * 128, planes[1] + block * 16};
+        uint8_t q4_k[144];
+
+        memcpy(q4_k, src, 16);
+        memcpy(q4_k + 16, src + 48, 128);
+        row_q4_k(q4_k, 256, here);
+        for (int group = 0; group < 8; group++) {
+            uint8_t bits[32];
+
+            for (int i = 0; i < 32; i++)
+                bits[i] = src[16 + i] >> group & 1;
+            pack_bits(bits, planes[2] + block * 32 + group * 4);
+        }
+    }
+}
+
+/* Block: half d, 2 bytes with the upper bits and 4 with the low bits of the scales, then for each
+ * 32 weights 16 bytes. The first 8 bytes stay together: one load gives them. */
+static void row_iq4_xs(const uint8_t *src, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES])
+{
+    uint8_t quants[32];
+
+    for (uint64_t block = 0; block < k / 256; block++, src += 136) {
+        memcpy(planes[1] + block * 8, src, 8);
+        for (uint64_t group = 0; group < 8; group++) {
+            split_nibbles(src + 8 + group * 16, quants);
+            pack_nibbles(quants, 32, 0, planes[0] + block * 128 + group * 16);
+        }
     }
 }
 
@@ -143,8 +288,16 @@ static const repack_info formats[] = {
     {FORMAT_Q8_0, "Q8_0", 16, 2, {32, 2}, 32, row_q8_0},
     {FORMAT_Q4_0, "Q4_0", 16, 2, {16, 2}, 32, row_q4_0},
     {FORMAT_Q4_1, "Q4_1", 16, 2, {16, 4}, 32, row_q4_1},
+    {FORMAT_Q5_0, "Q5_0", 16, 3, {16, 4, 2}, 32, row_q5_0},
+    {FORMAT_Q5_1, "Q5_1", 16, 3, {16, 4, 4}, 32, row_q5_1},
+    {FORMAT_Q2_K, "Q2_K", 16, 3, {64, 16, 4}, 256, row_q2_k},
+    {FORMAT_Q3_K, "Q3_K", 16, 4, {64, 32, 12, 2}, 256, row_q3_k},
     {FORMAT_Q4_K, "Q4_K", 16, 2, {128, 16}, 256, row_q4_k},
+    {FORMAT_Q5_K, "Q5_K", 16, 3, {128, 16, 32}, 256, row_q5_k},
     {FORMAT_Q6_K, "Q6_K", 16, 4, {128, 64, 16, 2}, 256, row_q6_k},
+    {FORMAT_IQ4_NL, "IQ4_NL", 16, 2, {16, 2}, 32, row_iq4_nl},
+    {FORMAT_IQ4_XS, "IQ4_XS", 16, 2, {128, 8}, 256, row_iq4_xs},
+    {FORMAT_MXFP4, "MXFP4", 16, 2, {16, 1}, 32, row_mxfp4},
 };
 
 const repack_info *repack_find(enum tensor_format format)

@@ -36,8 +36,13 @@ static const struct {
     int halfs[2];
     bool has_minima;
 } layouts[] = {
-    {FORMAT_F16, {0, -1}, false}, {FORMAT_Q8_0, {0, -1}, false}, {FORMAT_Q4_0, {0, -1}, false},
-    {FORMAT_Q4_1, {0, 2}, true},  {FORMAT_Q4_K, {0, 2}, true},   {FORMAT_Q6_K, {208, -1}, false},
+    {FORMAT_F16, {0, -1}, false},    {FORMAT_Q8_0, {0, -1}, false},
+    {FORMAT_Q4_0, {0, -1}, false},   {FORMAT_Q4_1, {0, 2}, true},
+    {FORMAT_Q5_0, {0, -1}, false},   {FORMAT_Q5_1, {0, 2}, true},
+    {FORMAT_Q2_K, {80, 82}, true},   {FORMAT_Q3_K, {108, -1}, false},
+    {FORMAT_Q4_K, {0, 2}, true},     {FORMAT_Q5_K, {0, 2}, true},
+    {FORMAT_Q6_K, {208, -1}, false}, {FORMAT_IQ4_NL, {0, -1}, false},
+    {FORMAT_IQ4_XS, {0, -1}, false},
 };
 #define N_LAYOUTS (sizeof layouts / sizeof layouts[0])
 
@@ -65,6 +70,8 @@ static void random_blocks(selftest *t, const format_info *format, bool subnormal
                     uint16_t half = random_half(t, subnormal);
                     memcpy(block + layouts[l].halfs[h], &half, 2);
                 }
+        if (format->id == FORMAT_MXFP4)
+            block[0] = (uint8_t)(120 + block[0] % 8); /* an exponent, biased by 128 */
         if (format->id == FORMAT_F32 || format->id == FORMAT_BF16) {
             float value = random_between(t, -2, 2);
             uint32_t bits;

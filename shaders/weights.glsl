@@ -80,10 +80,18 @@ vec4 nibbles_signed(uint word)
 #include "weights_q8_0.glsl"
 #elif defined(WEIGHTS_Q4_0) || defined(WEIGHTS_Q4_1)
 #include "weights_q4.glsl"
-#elif defined(WEIGHTS_Q4_K)
+#elif defined(WEIGHTS_Q5_0) || defined(WEIGHTS_Q5_1)
+#include "weights_q5.glsl"
+#elif defined(WEIGHTS_Q2_K)
+#include "weights_q2_k.glsl"
+#elif defined(WEIGHTS_Q3_K)
+#include "weights_q3_k.glsl"
+#elif defined(WEIGHTS_Q4_K) || defined(WEIGHTS_Q5_K)
 #include "weights_q4_k.glsl"
 #elif defined(WEIGHTS_Q6_K)
 #include "weights_q6_k.glsl"
+#elif defined(WEIGHTS_IQ4_NL) || defined(WEIGHTS_IQ4_XS) || defined(WEIGHTS_MXFP4)
+#include "weights_levels.glsl"
 #else
 #error "no weight format"
 #endif

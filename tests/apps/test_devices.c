@@ -49,7 +49,7 @@ END_TEST
 
 START_TEST(test_selftest)
 {
-    struct program_result r = RUN("selftest", "--json");
+    struct program_result r = RUN("selftest", "--json", "--validate");
     json_t *object = program_json(&r, 0), *result;
     size_t i, n_passed = 0;
 

@@ -347,7 +347,8 @@ START_TEST(test_refused)
     EXPECT_REFUSED(RUN("run", "-m", "/", "-p", "x"), 3, "/");
     EXPECT_REFUSED(RUN("run", "-m", __FILE__, "-p", "x"), 3, "GGUF");
     EXPECT_REFUSED(RUN("run", "-m", TEST_DATA "/formats/fix-TQ1_0.gguf", "-p", "x"), 3, "TQ1_0");
-    EXPECT_REFUSED(RUN("run", "-m", TEST_DATA "/formats/weights-Q5_0.gguf", "-p", "x"), 3, "Q5_0");
+    EXPECT_REFUSED(RUN("run", "-m", TEST_DATA "/formats/weights-Q5_0.gguf", "-p", "x"), 3,
+                   "missing");
     /* Vocabularies of 512 and of 4096 tokens. */
     EXPECT_REFUSED(RUN("run", "-m", STORIES, "-md", DEMO_DRAFT, "-p", "x"), 3, "vocabular");
     EXPECT_REFUSED(RUN("run", "-m", target, "--device", "no such GPU", "-p", "x"), 4,

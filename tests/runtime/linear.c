@@ -10,9 +10,11 @@
 
 #include "step_state.h"
 
+/* Those that differ most come first: some tests take only a few (tests/runtime/meson.build). */
 const enum tensor_format linear_formats[N_LINEAR_FORMATS] = {
-    FORMAT_F32,  FORMAT_F16,  FORMAT_BF16, FORMAT_Q8_0,
-    FORMAT_Q4_0, FORMAT_Q4_1, FORMAT_Q4_K, FORMAT_Q6_K,
+    FORMAT_F32,  FORMAT_Q8_0, FORMAT_Q4_K,  FORMAT_IQ4_XS, FORMAT_Q3_K, FORMAT_Q4_1,
+    FORMAT_BF16, FORMAT_Q5_0, FORMAT_MXFP4, FORMAT_Q6_K,   FORMAT_F16,  FORMAT_Q4_0,
+    FORMAT_Q5_1, FORMAT_Q2_K, FORMAT_Q5_K,  FORMAT_IQ4_NL,
 };
 
 static void add_matvec(linear_kernel *out, const char *format, uint32_t tier, uint32_t lanes,

@@ -14,7 +14,7 @@
 #define LINEAR_SWIGLU 8u
 
 extern const enum tensor_format linear_formats[];
-#define N_LINEAR_FORMATS 8
+#define N_LINEAR_FORMATS 16
 
 /* Rows of matvec_direct's tiles. */
 #define N_DIRECT_TILES 5

@@ -19,6 +19,13 @@ static const struct {
     {FORMAT_Q4_1, 2, {0, 2}, {false, false}},
     {FORMAT_Q4_K, 2, {0, 2}, {false, true}}, /* the minimum is subtracted */
     {FORMAT_Q6_K, 1, {208}, {0}},
+    {FORMAT_Q5_0, 1, {0}, {0}},
+    {FORMAT_Q5_1, 2, {0, 2}, {false, false}},
+    {FORMAT_Q2_K, 2, {80, 82}, {false, true}},
+    {FORMAT_Q3_K, 1, {108}, {0}},
+    {FORMAT_Q5_K, 2, {0, 2}, {false, true}},
+    {FORMAT_IQ4_NL, 1, {0}, {0}},
+    {FORMAT_IQ4_XS, 1, {0}, {0}},
 };
 #define N_HALFS (sizeof halfs / sizeof halfs[0])
 
@@ -65,6 +72,8 @@ void random_blocks(const format_info *format, uint8_t *data, uint64_t n_blocks,
             block[3] &= 0x7f;
         if (format->id == FORMAT_BF16)
             bound_float(block);
+        if (format->id == FORMAT_MXFP4) /* an exponent, biased by 128 */
+            block[0] = (uint8_t)(kind == WEIGHTS_WIDE ? 104 + block[0] % 32 : 124 + block[0] % 2);
         for (size_t h = 0; h < N_HALFS; h++)
             for (int i = 0; halfs[h].format == format->id && i < halfs[h].n_halfs; i++)
                 random_half(block + halfs[h].offset[i], kind, state);

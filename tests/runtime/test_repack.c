@@ -9,8 +9,9 @@
 #include "repack.h"
 
 static const enum tensor_format all_formats[] = {
-    FORMAT_F32,  FORMAT_F16,  FORMAT_BF16, FORMAT_Q8_0,
-    FORMAT_Q4_0, FORMAT_Q4_1, FORMAT_Q4_K, FORMAT_Q6_K,
+    FORMAT_F32,  FORMAT_F16,    FORMAT_BF16,   FORMAT_Q8_0,  FORMAT_Q4_0, FORMAT_Q4_1,
+    FORMAT_Q5_0, FORMAT_Q5_1,   FORMAT_Q2_K,   FORMAT_Q3_K,  FORMAT_Q4_K, FORMAT_Q5_K,
+    FORMAT_Q6_K, FORMAT_IQ4_NL, FORMAT_IQ4_XS, FORMAT_MXFP4,
 };
 #define N_FORMATS (int)(sizeof(all_formats) / sizeof(all_formats[0]))
 
@@ -37,6 +38,20 @@ static int nibble(uint64_t chunk, int i)
     return word >> (i % 4 * 8 + i % 8 / 4 * 4) & 15;
 }
 
+/* The bit of weight i of a chunk in a plane of one bit each, and its two bits in one of two each. */
+static int bit(int plane, uint64_t chunk, int i)
+{
+    return words[plane_words[plane] + chunk / 2] >> (i % 4 * 8 + (int)(chunk % 2) * 4 + i / 4) & 1;
+}
+
+static int pair(int plane, uint64_t chunk, int i)
+{
+    return words[plane_words[plane] + chunk] >> (i % 4 * 8 + i / 4 * 2) & 3;
+}
+
+static const int8_t iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
+
 /* Weight i of a chunk; chunk counts over the whole part. */
 static double decode(enum tensor_format format, uint64_t chunk, int i)
 {
@@ -60,6 +75,42 @@ static double decode(enum tensor_format format, uint64_t chunk, int i)
                (nibble(chunk, i) < 8 ? nibble(chunk, i) : nibble(chunk, i) - 16);
     case FORMAT_Q4_1:
         return plane_half(1, chunk / 2 * 2) * nibble(chunk, i) + plane_half(1, chunk / 2 * 2 + 1);
+    case FORMAT_Q5_0:
+        return plane_half(2, chunk / 2) *
+               (nibble(chunk, i) - (bit(1, chunk, i) ? 16 : 0)); /* two's complement */
+    case FORMAT_Q5_1:
+        return plane_half(2, chunk / 2 * 2) * (nibble(chunk, i) + 16 * bit(1, chunk, i)) +
+               plane_half(2, chunk / 2 * 2 + 1);
+    case FORMAT_Q2_K: {
+        uint32_t part = words[plane_words[1] + chunk / 4] >> (chunk % 4 * 8);
+        return plane_half(2, chunk / 16 * 2) * (part & 15) * pair(0, chunk, i) -
+               plane_half(2, chunk / 16 * 2 + 1) * (part >> 4 & 15);
+    }
+    case FORMAT_Q3_K: {
+        const uint32_t *super = words + plane_words[2] + chunk / 16 * 3;
+        int group = (int)(chunk % 16);
+        int scale = (int)((super[group / 8] >> (group % 8 * 4) & 15) | (super[2] >> (group * 2) & 3)
+                                                                           << 4);
+        return plane_half(3, chunk / 16) * (scale - 32) *
+               (pair(0, chunk, i) - 4 * bit(1, chunk, i));
+    }
+    case FORMAT_IQ4_NL:
+        return plane_half(1, chunk / 2) * iq4_levels[nibble(chunk, i)];
+    case FORMAT_IQ4_XS: {
+        const uint32_t *super = words + plane_words[1] + chunk / 16 * 2;
+        int group = (int)(chunk / 2 % 8);
+        int scale = (int)((super[1] >> (group * 4) & 15) | (super[0] >> (16 + group * 2) & 3) << 4);
+        return half_to_float((uint16_t)super[0]) * (double)(scale - 32) *
+               iq4_levels[nibble(chunk, i)];
+    }
+    case FORMAT_MXFP4: {
+        static const int8_t doubled[8] = {0, 1, 2, 3, 4, 6, 8, 12};
+        uint64_t block = chunk / 2;
+        int e = (int)(words[plane_words[1] + block / 4] >> (block % 4 * 8) & 255);
+        int n = nibble(chunk, i);
+        return (n < 8 ? doubled[n] : -doubled[n - 8]) * ldexp(1, e - 128);
+    }
+    case FORMAT_Q5_K:
     case FORMAT_Q4_K: {
         const uint32_t *super = words + plane_words[1] + chunk / 16 * 4;
         int shift = (int)(chunk / 2 % 8) * 4;
@@ -67,7 +118,8 @@ static double decode(enum tensor_format format, uint64_t chunk, int i)
         uint32_t high = super[3] >> shift & 15;
         double scale = half_to_float((uint16_t)super[0]) * (double)(low | (high & 3) << 4);
         double min = half_to_float((uint16_t)(super[0] >> 16)) * (double)(min_low | high >> 2 << 4);
-        return scale * nibble(chunk, i) - min;
+        int fifth = format == FORMAT_Q5_K ? bit(2, chunk, i) : 0;
+        return scale * (nibble(chunk, i) + 16 * fifth) - min;
     }
     case FORMAT_Q6_K: {
         uint32_t high = words[plane_words[1] + chunk] >> (i % 4 * 8 + i / 4 * 2) & 3;
@@ -175,7 +227,7 @@ END_TEST
 
 START_TEST(unknown_formats_are_refused)
 {
-    ck_assert_ptr_null(repack_find(FORMAT_Q2_K));
+    ck_assert_ptr_null(repack_find((enum tensor_format)34)); /* TQ1_0 */
     ck_assert_ptr_null(repack_find((enum tensor_format)12345));
 }
 END_TEST
