@@ -107,7 +107,7 @@ START_TEST(test_inspect_is_right)
         program_free(&r);
     }
     closedir(folder);
-    ck_assert_uint_ge(n_run, 8);
+    ck_assert_uint_ge(n_run, 16);
     ck_assert_uint_ge(n_refused, 8);
 }
 END_TEST
