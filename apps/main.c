@@ -44,7 +44,8 @@ static int print_help(void)
         "  OUTRIDER_MODELS         folder of the demo models\n"
         "  OUTRIDER_CACHE_DIR      folder of the pipeline cache (default:\n"
         "                          $XDG_CACHE_HOME/outrider or ~/.cache/outrider)\n"
-        "  OUTRIDER_DEBUG          list of validation, timestamps, tier0, gpu\n"
+        "  OUTRIDER_DEBUG          list of validation, timestamps, statistics,\n"
+        "                          tier0, gpu\n"
         "  OUTRIDER_VULKAN_LOADER  path of the Vulkan loader\n",
         exit_codes_help);
     return output_finish(EXIT_CODE_OK);

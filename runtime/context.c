@@ -10,7 +10,8 @@
 #include "device.h"
 
 /* Environment variables that this file reads:
- *   OUTRIDER_DEBUG          comma-separated: validation, timestamps, tier0, gpu
+ *   OUTRIDER_DEBUG          comma-separated: validation, timestamps, statistics,
+ *                           tier0, gpu
  *   OUTRIDER_VULKAN_LOADER  path of the Vulkan loader to use instead of the system's libvulkan.so.1
  *   OUTRIDER_CACHE_DIR, XDG_CACHE_HOME, HOME  where the pipeline cache lives */
 
@@ -37,6 +38,7 @@ static void read_debug_options(otr_context *context)
     } options[] = {
         {"validation", &context->validation},
         {"timestamps", &context->timestamps},
+        {"statistics", &context->statistics},
         {"tier0", &context->force_tier0},
         {"gpu", &context->as_gpu},
     };
@@ -53,7 +55,8 @@ static void read_debug_options(otr_context *context)
         if (!known)
             context_log(
                 context, OTR_LOG_WARNING,
-                "OUTRIDER_DEBUG: unknown option '%.*s' (known: validation, timestamps, tier0, gpu)",
+                "OUTRIDER_DEBUG: unknown option '%.*s' (known: validation, timestamps, statistics, "
+                "tier0, gpu)",
                 (int)length, at);
         at += length + (at[length] == ',');
     }

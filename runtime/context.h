@@ -39,6 +39,7 @@ struct otr_context {
     otr_log_level log_level;
     bool validation;
     bool timestamps;      /* OUTRIDER_DEBUG=timestamps: log the device time of each pass */
+    bool statistics;      /* OUTRIDER_DEBUG=statistics: log what drivers tell of each pipeline */
     bool as_gpu;          /* OUTRIDER_DEBUG=gpu: on software devices too the kernels of GPUs */
     bool force_tier0;     /* OUTRIDER_DEBUG=tier0: use the tier 0 kernels on every device */
     char *cache_dir;      /* NULL: no cache on disk */

@@ -304,6 +304,8 @@ static otr_result inspect_device(otr_context *context, uint32_t index)
         info->tier = -1;
         goto end;
     }
+    facts->has_pipeline_statistics = has_extension(
+        &extensions, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
     facts->is_portability_subset = has_extension(&extensions, "VK_KHR_portability_subset");
     if (facts->api_version >= VK_API_VERSION_1_1)
         inspect_features(context, physical, &extensions, info, facts);

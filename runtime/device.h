@@ -20,6 +20,7 @@ typedef struct device_facts {
     bool subgroup_control_is_extension; /* VK_EXT_subgroup_size_control must be enabled by name */
     bool is_portability_subset;         /* VK_KHR_portability_subset must be enabled */
     bool has_subgroup_arithmetic, has_16bit_storage, has_robust_access;
+    bool has_pipeline_statistics;                    /* VK_KHR_pipeline_executable_properties */
     uint64_t max_allocation_bytes, max_buffer_bytes; /* of one allocation, of one buffer */
     bool has_pci_address;
     uint32_t pci_domain, pci_bus, pci_device, pci_function;
@@ -66,6 +67,7 @@ typedef struct gpu {
     VkPhysicalDeviceLimits limits;
     uint32_t subgroup_size;
     bool is_cpu;
+    bool has_statistics; /* of pipelines: wanted (context.statistics) and to be had */
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout pipeline_layout;
     pthread_mutex_t kernels_lock;  /* guards kernels */

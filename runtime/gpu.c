@@ -27,15 +27,20 @@ static otr_result create_device(gpu *g)
     const device_facts *facts = g->facts;
     const bool size_control = g->tier >= 1 && facts->pins_subgroup_size;
     const float priority = 1.0f;
-    const char *extensions[2];
+    const char *extensions[3];
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
         .subgroupSizeControl = VK_TRUE,
         .computeFullSubgroups = facts->full_subgroups,
     };
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+        .pNext = size_control ? &subgroup_size : NULL,
+        .pipelineExecutableInfo = VK_TRUE,
+    };
     VkPhysicalDevice16BitStorageFeatures storage16 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-        .pNext = size_control ? &subgroup_size : NULL,
+        .pNext = g->has_statistics ? &statistics : statistics.pNext,
         .storageBuffer16BitAccess = g->tier >= 1,
     };
     VkPhysicalDeviceFeatures2 features = {
@@ -61,6 +66,9 @@ static otr_result create_device(gpu *g)
 
     if (size_control && facts->subgroup_control_is_extension)
         extensions[info.enabledExtensionCount++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (g->has_statistics)
+        extensions[info.enabledExtensionCount++] =
+            VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
     if (facts->is_portability_subset)
         extensions[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
     result = context->vk.vkCreateDevice(g->physical, &info, NULL, &g->device);
@@ -150,6 +158,7 @@ static otr_result create_gpu(otr_context *context, uint32_t index, gpu **out)
     g->physical = context->physical[index];
     g->queue_family = g->facts->queue_family;
     g->subgroup_size = g->facts->subgroup_size;
+    g->has_statistics = context->statistics && g->facts->has_pipeline_statistics;
     g->is_cpu = g->info->type == OTR_DEVICE_CPU;
     pthread_mutex_init(&g->queue_lock, NULL);
     pthread_mutex_init(&g->kernels_lock, NULL);

@@ -1,5 +1,6 @@
 /* Compute pipelines from the embedded shaders. Called by lanes when they plan their passes, and by
  * the self-test; from any thread. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,41 @@
 static int compare_names(const void *key, const void *element)
 {
     return strcmp(key, ((const shader_code *)element)->name);
+}
+
+/* One line: "statistics of LABEL: NAME value, NAME value". What there is differs by driver. */
+static void log_statistics(gpu *g, VkPipeline pipeline, const char *label)
+{
+    VkPipelineExecutableInfoKHR which = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
+        .pipeline = pipeline,
+    };
+    VkPipelineExecutableStatisticKHR statistics[32];
+    uint32_t n = sizeof statistics / sizeof statistics[0];
+    char line[1024];
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        statistics[i] = (VkPipelineExecutableStatisticKHR){
+            .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
+    /* A compute pipeline has one executable. VK_INCOMPLETE: more than fit here. */
+    if (g->vk.vkGetPipelineExecutableStatisticsKHR(g->device, &which, &n, statistics) < 0)
+        return;
+    line[0] = '\0';
+    for (uint32_t i = 0; i < n && used < sizeof line; i++) {
+        const VkPipelineExecutableStatisticKHR *s = &statistics[i];
+        double value = s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR
+                           ? s->value.b32
+                       : s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR
+                           ? (double)s->value.i64
+                       : s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR
+                           ? (double)s->value.u64
+                           : s->value.f64;
+        int more = snprintf(line + used, sizeof line - used, "%s%s %.0f", i ? ", " : "", s->name,
+                            value);
+        used += more > 0 ? (size_t)more : 0;
+    }
+    context_log(g->context, OTR_LOG_INFO, "statistics of %s: %s", label, line);
 }
 
 otr_result kernel_create(gpu *g, const char *shader, const uint32_t *constants,
@@ -36,6 +72,7 @@ otr_result kernel_create(gpu *g, const char *shader, const uint32_t *constants,
                 .pName = "main",
                 .pSpecializationInfo = &specialization,
             },
+        .flags = g->has_statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0,
         .layout = g->pipeline_layout,
     };
     VkShaderModuleCreateInfo module_info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
@@ -88,6 +125,8 @@ otr_result kernel_create(gpu *g, const char *shader, const uint32_t *constants,
         goto end;
     }
     gpu_name(g, VK_OBJECT_TYPE_PIPELINE, (uint64_t)*out, "%s", label);
+    if (g->has_statistics)
+        log_statistics(g, *out, label);
     atomic_store(&g->cache_is_dirty, true);
 end:
     g->vk.vkDestroyShaderModule(g->device, module, NULL);

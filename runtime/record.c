@@ -143,7 +143,7 @@ static otr_result record_group(lane *l, operation_group *group, enum lane_path p
 {
     bool same = path == PATH_ROWS; /* as PATH_ONE, which was recorded before */
     for (uint32_t i = group->first; i < group->end; i++)
-        same = same && l->operations[i].pipeline[PATH_ONE];
+        same = same && l->operations[i].pipeline[path] == l->operations[i].pipeline[PATH_ONE];
     if (same && group->commands[PATH_ONE]) {
         group->commands[path] = group->commands[PATH_ONE];
         return OTR_OK;

@@ -310,14 +310,14 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
 
 /* rows_per_y: how many rows a workgroup takes in y. */
 static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t tier,
-                                   uint32_t rows_per_y)
+                                   uint32_t rows_per_y, uint32_t max_tile)
 {
     const tuning *tuned = tuning_of("gpu");
     uint32_t lanes = tier >= 1 ? t->gpu->subgroup_size : tuned->matvec_lanes;
     uint32_t subgroups = tier >= 1 ? tuned->matvec_subgroups : 1;
     linear_kernel kernel = {
-        .constants = {lanes * subgroups, lanes, tuned->matvec_outputs, rows_per_y},
-        .n_constants = 4,
+        .constants = {lanes * subgroups, lanes, tuned->matvec_outputs, rows_per_y, max_tile},
+        .n_constants = 5,
         .pins_subgroup = tier >= 1,
         .group_outputs = subgroups * tuned->matvec_outputs,
         .group_rows = rows_per_y,
@@ -328,8 +328,13 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
         .n_row_counts = 7,
     };
 
+    if (max_tile == 1) {
+        kernel.row_counts[0] = 1;
+        kernel.n_row_counts = 1;
+    }
     snprintf(kernel.shader, sizeof kernel.shader, "matvec_%s_t%u", w->info->shader, tier);
-    snprintf(kernel.name, sizeof kernel.name, "matvec %s tier=%u", w->info->shader, tier);
+    snprintf(kernel.name, sizeof kernel.name, "matvec %s tier=%u%s", w->info->shader, tier,
+             max_tile == 1 ? " one" : "");
     snprintf(kernel.detail, sizeof kernel.detail, "tier %u", tier);
     return kernel;
 }
@@ -444,14 +449,17 @@ void check_linear(selftest *t, const linear_shape *shape)
                           : shape->flags & SWIGLU ? " swiglu"
                           : shape->flags          ? " with bias"
                                                   : "";
-    linear_kernel kernels[4];
+    uint32_t rows_per_y = shape->matvec_rows ? shape->matvec_rows : 32;
+    linear_kernel kernels[6];
     uint32_t n = 0;
     matrix w;
 
     matrix_fill(t, &w, shape);
     kernels[n++] = direct_kernel(t, &w);
-    for (uint32_t tier = 0; tier <= (t->gpu->tier >= 1); tier++)
-        kernels[n++] = matvec_kernel(t, &w, tier, shape->matvec_rows ? shape->matvec_rows : 32);
+    for (uint32_t tier = 0; tier <= (t->gpu->tier >= 1); tier++) {
+        kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 8);
+        kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 1);
+    }
     kernels[n++] = matmul_kernel(&w);
     for (uint32_t i = 0; i < n && t->result == OTR_OK; i++)
         linear(t, &w, &kernels[i], shape->flags, variant);

@@ -117,14 +117,17 @@ static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs,
     gpu *g = b->l->gpu;
     uint32_t lanes = g->tier >= 1 ? g->subgroup_size : t->matvec_lanes;
     uint32_t subgroups = g->tier >= 1 ? t->matvec_subgroups : 1;
-    const uint32_t constants[] = {lanes * subgroups, lanes, t->matvec_outputs, 32};
+    const uint32_t constants[] = {lanes * subgroups, lanes, t->matvec_outputs, 32, 8};
+    const uint32_t one_row[] = {lanes * subgroups, lanes, t->matvec_outputs, 32, 1};
     const uint32_t *m = t->matmul;
     const uint32_t tiled[] = {m[0] / m[3] * (m[1] / m[4]), m[0], m[1], m[2], m[3], m[4]};
-    otr_result result = kernel(b, "matvec", format, constants, 4, true, &op->pipeline[PATH_ROWS]);
+    otr_result result = kernel(b, "matvec", format, constants, 5, true, &op->pipeline[PATH_ROWS]);
+
+    if (result == OTR_OK)
+        result = kernel(b, "matvec", format, one_row, 5, true, &op->pipeline[PATH_ONE]);
 
     op->grid[PATH_ROWS] = lane_grid(b->l, groups(n_outputs, subgroups * t->matvec_outputs), 0,
                                     output_rows, 0);
-    op->pipeline[PATH_ONE] = op->pipeline[PATH_ROWS];
     op->grid[PATH_ONE] = op->grid[PATH_ROWS];
     if (result == OTR_OK && !output_rows) { /* there are never many rows with logits */
         result = kernel(b, "matmul", format, tiled, 6, false, &op->pipeline[PATH_PREFILL]);

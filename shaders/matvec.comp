@@ -22,10 +22,12 @@ layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
 layout(constant_id = 1) const uint LANES = 8; // that share a row: the subgroup size, or the workgroup
 layout(constant_id = 2) const uint OUTPUTS = 4;    // of one subgroup
 layout(constant_id = 3) const uint ROWS_PER_Y = 32; // rows of one workgroup in y
+// Most rows at a time: 8, or 1 where a pass has no more: without the code of the larger tiles a kernel has
+// few registers, and many more workgroups fit on a device.
+layout(constant_id = 4) const uint MAX_TILE = 8;
 
 #if TIER == 0
-#define MAX_TILE_ROWS 8
-shared float partial[OUTPUTS * MAX_TILE_ROWS * LANES];
+shared float partial[OUTPUTS * MAX_TILE * LANES];
 #endif
 
 #define TILE 1
@@ -55,15 +57,15 @@ void main()
 #endif
     if (first >= m)
         return;
-    for (; row + 8 <= end; row += 8)
-        tile_8(first, row, 8, lane);
-    uint left = end - row;
-    if (left > 4)
-        tile_8(first, row, left, lane);
-    else if (left > 2)
-        tile_4(first, row, left, lane);
-    else if (left == 2)
-        tile_2(first, row, left, lane);
-    else if (left == 1)
-        tile_1(first, row, left, lane);
+    for (; row < end; row += MAX_TILE) {
+        uint left = min(end - row, MAX_TILE);
+        if (MAX_TILE == 8 && left > 4)
+            tile_8(first, row, left, lane);
+        else if (MAX_TILE == 8 && left > 2)
+            tile_4(first, row, left, lane);
+        else if (MAX_TILE == 8 && left == 2)
+            tile_2(first, row, left, lane);
+        else
+            tile_1(first, row, left, lane);
+    }
 }

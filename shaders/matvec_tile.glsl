@@ -32,23 +32,23 @@ void TILE_NAME(TILE)(uint first, uint row, uint left, uint lane)
             totals[r] = 0.0;
 #endif
         for (uint quad = 0; quad < WEIGHTS_CHUNK / 4; quad++) {
-            vec4 in4[TILE];
+            vec4 q[OUTPUTS];
+            for (uint o = 0; o < OUTPUTS; o++)
+                q[o] = weights_unpack(w[o], quad);
+            // One row at a time: activations of all rows would take too many registers.
             for (uint r = 0; r < TILE; r++) {
-                in4[r] = x[x_row[r] + chunk * (WEIGHTS_CHUNK / 4) + quad];
+                vec4 in4 = x[x_row[r] + chunk * (WEIGHTS_CHUNK / 4) + quad];
 #if WEIGHTS_HAS_BIAS
-                totals[r] += in4[r].x;
-                totals[r] += in4[r].y;
-                totals[r] += in4[r].z;
-                totals[r] += in4[r].w;
+                totals[r] += in4.x;
+                totals[r] += in4.y;
+                totals[r] += in4.z;
+                totals[r] += in4.w;
 #endif
-            }
-            for (uint o = 0; o < OUTPUTS; o++) {
-                vec4 q = weights_unpack(w[o], quad);
-                for (uint r = 0; r < TILE; r++) {
-                    PARTS[o][r] = fma(q.x, in4[r].x, PARTS[o][r]);
-                    PARTS[o][r] = fma(q.y, in4[r].y, PARTS[o][r]);
-                    PARTS[o][r] = fma(q.z, in4[r].z, PARTS[o][r]);
-                    PARTS[o][r] = fma(q.w, in4[r].w, PARTS[o][r]);
+                for (uint o = 0; o < OUTPUTS; o++) {
+                    PARTS[o][r] = fma(q[o].x, in4.x, PARTS[o][r]);
+                    PARTS[o][r] = fma(q[o].y, in4.y, PARTS[o][r]);
+                    PARTS[o][r] = fma(q[o].z, in4.z, PARTS[o][r]);
+                    PARTS[o][r] = fma(q[o].w, in4.w, PARTS[o][r]);
                 }
             }
         }

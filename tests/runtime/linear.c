@@ -18,11 +18,11 @@ const enum tensor_format linear_formats[N_LINEAR_FORMATS] = {
 };
 
 static void add_matvec(linear_kernel *out, const char *format, uint32_t tier, uint32_t lanes,
-                       uint32_t subgroups, uint32_t outputs, uint32_t rows_per_y)
+                       uint32_t subgroups, uint32_t outputs, uint32_t rows_per_y, uint32_t max_tile)
 {
     *out = (linear_kernel){
-        .constants = {lanes * subgroups, lanes, outputs, rows_per_y},
-        .n_constants = 4,
+        .constants = {lanes * subgroups, lanes, outputs, rows_per_y, max_tile},
+        .n_constants = 5,
         .outputs_per_group = outputs * subgroups,
         .rows_per_group = rows_per_y,
         .lanes = lanes,
@@ -60,12 +60,12 @@ uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[M
     const char *format = info->shader;
     uint32_t n = 0;
 
-    add_matvec(&out[n++], format, 0, 16, 1, 4, 32);
-    add_matvec(&out[n++], format, 0, 16, 1, 4, 8);
+    add_matvec(&out[n++], format, 0, 16, 1, 4, 32, 8);
+    add_matvec(&out[n++], format, 0, 16, 1, 4, 8, 1);
     if (h->gpu->tier >= 1) {
-        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 1, 4, 32);
-        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 1, 4, 8);
-        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 2, 2, 32);
+        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 1, 4, 32, 8);
+        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 1, 4, 8, 1);
+        add_matvec(&out[n++], format, 1, h->gpu->subgroup_size, 2, 2, 32, 8);
     }
     add_direct(&out[n++], format, 8, 4);
     add_direct(&out[n++], format, 8, 8);
