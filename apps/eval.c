@@ -75,6 +75,13 @@ double eval_logsumexp(const float *logits, uint32_t n)
     return highest + log(sum);
 }
 
+int eval_fail_not_finite(engine *e)
+{
+    fail_result(&e->log, e->context, OTR_ERROR_CANCELLED); /* what the library says of it */
+    return fail(EXIT_CODE_FAILED, "the logits are not finite: the model's weights may be damaged; "
+                                  "'outrider selftest' checks the device");
+}
+
 otr_evaluate_params eval_params(const struct eval_settings *settings)
 {
     otr_evaluate_params params = otr_evaluate_params_default();

@@ -28,6 +28,8 @@ int eval_logits(engine *e, const struct eval_settings *settings, int32_t **ids, 
 
 /* ln of the sum of exp, in double precision; NaN when a logit isn't finite. */
 double eval_logsumexp(const float *logits, uint32_t n);
+/* After a callback that ended an evaluation because of such a logit; an exit code. */
+int eval_fail_not_finite(engine *e);
 otr_evaluate_params eval_params(const struct eval_settings *settings);
 
 #endif

@@ -17,7 +17,6 @@ struct rows {
     json_t *array; /* NULL: a line of text per row */
     bool failed;   /* out of memory */
     bool not_finite;
-    size_t at;
 };
 
 /* The highest logits, ties by lower id; returns how many. */
@@ -50,7 +49,6 @@ static bool summarize_row(size_t row, const float *logits, uint32_t n_vocab, voi
 
     if (!isfinite(log_sum)) {
         r->not_finite = true;
-        r->at = row;
         return false;
     }
     n_top = find_top(logits, n_vocab, top);
@@ -162,10 +160,7 @@ int eval_logits(engine *e, const struct eval_settings *settings, int32_t **ids, 
     }
     result = otr_session_evaluate(session, &params, *ids, n_all, summarize_row, &r);
     if (r.not_finite)
-        code = fail(EXIT_CODE_FAILED,
-                    "the device gave logits that are not finite at position %zu; "
-                    "'outrider selftest' checks it",
-                    r.at);
+        code = eval_fail_not_finite(e);
     else if (r.failed)
         code = fail_memory();
     else if (interrupt_signal())

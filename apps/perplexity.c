@@ -132,8 +132,7 @@ int eval_perplexity(engine *e, const struct eval_settings *settings, const int32
         s.first = scored ? scored - begin + n_lead - 1 : 0;
         result = otr_session_evaluate(session, &params, work, s.n_window, score_row, &s);
         if (s.not_finite) {
-            code = fail(EXIT_CODE_FAILED, "the device gave logits that are not finite; "
-                                          "'outrider selftest' checks it");
+            code = eval_fail_not_finite(e);
             goto done;
         }
         if (result != OTR_OK || interrupt_signal()) {

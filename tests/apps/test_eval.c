@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -211,8 +212,29 @@ START_TEST(test_text_form)
 }
 END_TEST
 
+/* The model with the last weights overwritten: whatever their format, one is not a number then. */
+static void check_not_finite(void)
+{
+    char path[] = "/tmp/outrider-damaged-XXXXXX", buffer[4096], bad[64];
+    FILE *from = fopen(target, "rb"), *to = fdopen(mkstemp(path), "wb");
+    size_t n;
+
+    ck_assert(from && to);
+    while ((n = fread(buffer, 1, sizeof(buffer), from)) > 0)
+        ck_assert_uint_eq(fwrite(buffer, 1, n, to), n);
+    memset(bad, 0xff, sizeof(bad));
+    ck_assert_int_eq(fseek(to, -(long)sizeof(bad), SEEK_END), 0);
+    ck_assert_uint_eq(fwrite(bad, 1, sizeof(bad), to), sizeof(bad));
+    fclose(from);
+    ck_assert_int_eq(fclose(to), 0);
+    EXPECT_REFUSED(RUN("eval", "-m", path, "--ids", "1,2,3"), 1, "not finite");
+    EXPECT_REFUSED(RUN("eval", "-m", path, "-p", "once upon a time"), 1, "not finite");
+    unlink(path);
+}
+
 START_TEST(test_refused)
 {
+    check_not_finite();
     EXPECT_REFUSED(RUN("eval", "-m", target, "--ids", "1,2000000"), 2, "2000000");
     EXPECT_REFUSED(RUN("eval", "-m", target, "--ids", "1,2,3,4,5", "-c", "4"), 3, "context");
     EXPECT_REFUSED(RUN("eval", "-m", target, "-p", "text", "-c", "3"), 2, "-c");
