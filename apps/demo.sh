@@ -11,6 +11,7 @@ configure build -Dapps=enabled
 compile build
 
 export OUTRIDER_CACHE_DIR="${OUTRIDER_CACHE_DIR:-$PWD/build/cache}"
+export XDG_CACHE_HOME="$PWD/build/cache" # of Mesa
 arguments=("$@")
 if [ $# -eq 0 ]; then
     arguments=(-n 160 --temp 0.8 --seed 1 -p $'/* Returns the number of words in a string. */\nint count_words(const char *s)\n{\n')

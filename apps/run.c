@@ -349,8 +349,11 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     }
     /* A failed write has its own message; statistics of what nobody got are noise. */
     finished = output_finish(code);
-    if (began && !settings->quiet && finished == code)
+    if (began && !settings->quiet && finished == code) {
+        if (!stream.terminal && !stream.collect && !stream.ends_line)
+            fputc('\n', stderr); /* where both go to one place, and the text ended no line */
         report_run(e, &stats, seed);
+    }
     code = finished;
 done:
     interrupt_watch(NULL);

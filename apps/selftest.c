@@ -46,7 +46,7 @@ struct results {
     bool out_of_memory;
 };
 
-static void on_result(const otr_selftest_result *result, void *user)
+static bool on_result(const otr_selftest_result *result, void *user)
 {
     struct results *r = user;
     const char *verdict = result->skipped ? "skipped" : result->passed ? "passed" : "failed";
@@ -64,18 +64,18 @@ static void on_result(const otr_selftest_result *result, void *user)
                                    json_text(result->detail, strlen(result->detail)));
 
         r->out_of_memory |= json_array_append_new(r->array, object) != 0;
-        return;
+        return !r->out_of_memory && !interrupt_signal();
     }
     if (r->settings->quiet && (result->passed || result->skipped))
-        return;
+        return !interrupt_signal();
     text_append_printable(&detail, result->detail, strlen(result->detail), 0);
     if (result->skipped)
         output_printf("%-8s %-40s %s\n", verdict, result->kernel, text_string(&detail));
     else
         output_printf("%-8s %-40s error %8.3g %s\n", verdict, result->kernel, result->max_error,
                       text_string(&detail));
-    output_flush();
     text_free(&detail);
+    return output_flush() && !interrupt_signal();
 }
 
 static bool print_summary(const struct results *r, const otr_device_info *info)

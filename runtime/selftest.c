@@ -107,8 +107,8 @@ void selftest_end(selftest *t, const char *detail)
     snprintf(report.detail, sizeof report.detail, "%.24s%s%s", detail,
              *detail && *t->detail ? ": " : "", t->detail);
     t->n_failed += !report.passed;
-    if (t->on_result)
-        t->on_result(&report, t->user);
+    if (t->on_result && !t->on_result(&report, t->user))
+        t->result = context_fail(t->context, OTR_ERROR_CANCELLED, "the self-test was cancelled");
 }
 
 static void note(selftest *t, double error, const char *format, ...)

@@ -35,6 +35,7 @@ configure "$folder" "${options[@]}"
 compile "$folder"
 
 export OUTRIDER_CACHE_DIR="$PWD/$folder/cache"
+export XDG_CACHE_HOME="$PWD/$folder/cache" # of Mesa and the validation layers
 rm -f "$folder/meson-logs/testlog.json"
 say "meson test -C $folder ${suites[*]}"
 result=0

@@ -1,6 +1,7 @@
 /* `outrider devices` and `selftest` on a device, and that `inspect` tells the truth about what
  * runs. */
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,16 @@ START_TEST(test_selftest)
     ck_assert_uint_gt(n_passed, 0);
     ck_assert_int_eq(integer(object, "passed"), (int64_t)n_passed);
     json_decref(object);
+    program_free(&r);
+    /* Ctrl-C at the first line ends it, and so does a reader that goes away. */
+    r = program_run(&(struct program_call){.arguments = (const char *const[]){"selftest", NULL},
+                                           .signal = SIGINT});
+    ck_assert_int_eq(r.code, 130);
+    ck_assert_ptr_null(strstr(r.out, " skipped on "));
+    program_free(&r);
+    r = program_run(&(struct program_call){.arguments = (const char *const[]){"selftest", NULL},
+                                           .reader_leaves = true});
+    ck_assert_int_eq(r.code, 141);
     program_free(&r);
     EXPECT_REFUSED(RUN("selftest", "--device", "no such GPU"), 4, "no such GPU");
 }

@@ -17,10 +17,11 @@ static harness h;
 static selftest t;
 static uint32_t n_reports;
 
-static void on_result(const otr_selftest_result *result, void *user)
+static bool on_result(const otr_selftest_result *result, void *user)
 {
     n_reports++;
     ck_assert_msg(result->passed && !result->skipped, "%s: %s", result->kernel, result->detail);
+    return true;
 }
 
 static void open_device(void)

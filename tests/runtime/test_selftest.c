@@ -12,11 +12,12 @@
 
 typedef struct seen {
     uint32_t n, n_failed;
+    uint32_t n_wanted; /* end the self-test after so many checks; 0: never */
     char failed[128], detail[256];
     bool tiers[2]; /* of matvec */
 } seen;
 
-static void on_result(const otr_selftest_result *result, void *user)
+static bool on_result(const otr_selftest_result *result, void *user)
 {
     seen *s = user;
 
@@ -31,6 +32,7 @@ static void on_result(const otr_selftest_result *result, void *user)
         snprintf(s->failed, sizeof s->failed, "%s", result->kernel);
         snprintf(s->detail, sizeof s->detail, "%s", result->detail);
     }
+    return s->n != s->n_wanted;
 }
 
 START_TEST(a_sound_device_passes)
@@ -46,6 +48,18 @@ START_TEST(a_sound_device_passes)
     ck_assert(s.tiers[0]);
     ck_assert_int_eq(s.tiers[1], h.gpu->tier >= 1);
     harness_close(&h); /* checks that validation was silent */
+}
+END_TEST
+
+START_TEST(the_callback_ends_it)
+{
+    harness h;
+    seen s = {.n_wanted = 3};
+
+    harness_open(&h);
+    ck_assert_int_eq(otr_selftest(h.context, h.gpu->index, on_result, &s), OTR_ERROR_CANCELLED);
+    ck_assert_uint_eq(s.n, 3);
+    harness_close(&h);
 }
 END_TEST
 
@@ -153,6 +167,7 @@ int main(int argc, char **argv)
     TCase *tcase = tcase_create("selftest");
 
     tcase_set_timeout(tcase, 300);
+    tcase_add_test(tcase, the_callback_ends_it);
     tcase_add_test(tcase, bad_arguments_are_refused);
     tcase_add_loop_test(tcase, damage_makes_its_check_fail, 0, sizeof faults / sizeof faults[0]);
     if (whole) {

@@ -159,7 +159,8 @@ typedef struct otr_selftest_result {
     double max_error; /* largest difference from the CPU reference, in units of the tolerance */
     char detail[256]; /* reason of a failure or skip, or "" */
 } otr_selftest_result;
-typedef void (*otr_selftest_callback)(const otr_selftest_result *result, void *user);
+/* Return false to end the self-test (OTR_ERROR_CANCELLED). */
+typedef bool (*otr_selftest_callback)(const otr_selftest_result *result, void *user);
 /* Runs every kernel on the device against CPU references in double precision. on_result is called
  * for each check (NULL allowed). OTR_ERROR_SELFTEST when one failed. */
 OTR_API otr_result otr_selftest(otr_context *context, uint32_t device_index,
