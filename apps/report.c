@@ -78,7 +78,7 @@ static void add_speculation(text *t, const engine *e, const otr_stats *stats)
         text_printf(t, "  acceptance  nothing drafted was checked\n");
     if (stats->speedup > 0.0)
         text_printf(t, "  speed-up    %.2fx plain decoding%s (%.1f tokens/s in this run)\n",
-                    stats->speedup, stats->speedup < 1.0 ? ", so slower," : "",
+                    stats->speedup, stats->speedup < 1.0 ? ": slower" : "",
                     stats->plain_tokens_per_second);
     else
         text_printf(t, "  speed-up    not measured (too short: give a larger -n)\n");
