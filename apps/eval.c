@@ -32,7 +32,7 @@ static const option options[] = {
     {{"--rows"}, OPTION_INTEGER, AT(rows), "K", 0, OTR_MAX_DRAFT + 1,
      "use the kernels of decoding, K rows a pass; 0: those of\n"
      "prefill (default 0)"},
-    {{"-c", "--ctx-size"}, OPTION_INTEGER, AT(n_ctx), "N", 0, INT32_MAX,
+    {{"-c", "--ctx-size"}, OPTION_INTEGER, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
      "window of the perplexity in tokens (default 512, or the\n"
      "model's context if that is less)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
@@ -78,8 +78,8 @@ double eval_logsumexp(const float *logits, uint32_t n)
 int eval_fail_not_finite(engine *e)
 {
     fail_result(&e->log, e->context, OTR_ERROR_CANCELLED); /* what the library says of it */
-    return fail(EXIT_CODE_FAILED, "the logits are not finite: the model's weights may be damaged; "
-                                  "'outrider selftest' checks the device");
+    return fail(EXIT_CODE_INPUT, "the logits are not finite: the model's weights may be damaged; "
+                                 "'outrider selftest' checks the device");
 }
 
 otr_evaluate_params eval_params(const struct eval_settings *settings)
@@ -107,7 +107,7 @@ static int parse_ids(const char *list, int32_t **ids, size_t *n_ids)
 
         errno = 0;
         id = strtoll(at, &end, 10);
-        if (end == at || (*end && *end != ','))
+        if (end == at || *at < '0' || *at > '9' || (*end && *end != ','))
             return fail(EXIT_CODE_USAGE, "--ids needs token ids such as 1,2,3, not '%s'", list);
         if (errno == ERANGE || id < 0 || id > INT32_MAX)
             return fail(EXIT_CODE_USAGE, "--ids: %.*s is no token id", (int)(end - at), at);
@@ -156,7 +156,9 @@ int command_eval(int argc, char **argv)
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         return code;
-    code = read_input(&settings, &input, &ids, &n_ids);
+    code = options_check_ctx(settings.n_ctx);
+    if (!code)
+        code = read_input(&settings, &input, &ids, &n_ids);
     if (code)
         goto done;
     params = (engine_params){

@@ -33,6 +33,9 @@ int input_file(const char *path, text *t)
     int code = EXIT_CODE_OK;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 
+    /* A pipe without a writer waits here. */
+    if (fd < 0 && errno == EINTR && interrupt_signal())
+        return EXIT_CODE_SIGNAL + interrupt_signal();
     if (fd < 0)
         return fail(EXIT_CODE_INPUT, "can't open '%s': %s", path, strerror(errno));
     for (;;) {

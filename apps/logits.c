@@ -140,7 +140,9 @@ int eval_logits(engine *e, const struct eval_settings *settings, int32_t **ids, 
         return fail(EXIT_CODE_INPUT, "the text has no tokens");
     session_params.n_ctx = (uint32_t)settings->n_ctx;
     if (!settings->n_ctx && n_ids + (size_t)n_predict <= UINT32_MAX)
-        session_params.n_ctx = (uint32_t)(n_ids + (size_t)n_predict);
+        session_params.n_ctx = n_ids + (size_t)n_predict < 2
+                                   ? 2
+                                   : (uint32_t)(n_ids + (size_t)n_predict);
     result = otr_session_create(e->target, NULL, &session_params, &session);
     if (result != OTR_OK) {
         code = fail_result(&e->log, e->context, result);
@@ -163,10 +165,10 @@ int eval_logits(engine *e, const struct eval_settings *settings, int32_t **ids, 
         code = eval_fail_not_finite(e);
     else if (r.failed)
         code = fail_memory();
-    else if (interrupt_signal())
-        code = fail_result(&e->log, e->context, OTR_ERROR_CANCELLED);
-    else if (result != OTR_OK && result != OTR_ERROR_CANCELLED)
-        code = fail_result(&e->log, e->context, result);
+    else if (result == OTR_ERROR_CANCELLED && !interrupt_signal())
+        fail_result(&e->log, e->context, result); /* writing failed: output_finish says it */
+    else if (result != OTR_OK || interrupt_signal())
+        code = fail_result(&e->log, e->context, result ? result : OTR_ERROR_CANCELLED);
     if (code == EXIT_CODE_OK && settings->json) {
         json_t *object = json_pack("{s:o,s:o,s:o,s:o,s:O}", "model", json_text(name, strlen(name)),
                                    "device", json_text(e->device.name, strlen(e->device.name)),

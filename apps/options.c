@@ -145,7 +145,8 @@ static int store_integer(const option *o, const char *name, const char *value, i
     parsed = strtoll(value, &end, 10);
     if (end == value || *end)
         return fail(EXIT_CODE_USAGE, "%s needs a whole number, not '%s'", name, value);
-    if (errno == ERANGE || (double)parsed < o->least || (double)parsed > o->most)
+    /* least and most are exact, and so is their comparison in whole numbers. */
+    if (errno == ERANGE || parsed < (long long)o->least || parsed > (long long)o->most)
         return fail(EXIT_CODE_USAGE, "%s must be between %.0f and %.0f, not %s", name, o->least,
                     o->most, value);
     *out = parsed;
@@ -264,4 +265,12 @@ bool options_parse(const command_line *line, int argc, char **argv, void *settin
         }
     }
     return *code == EXIT_CODE_OK;
+}
+
+int options_check_ctx(int64_t n_ctx)
+{
+    if (n_ctx == 1)
+        return fail(EXIT_CODE_USAGE, "-c must be 0 (the default) or 2 to %u, not 1",
+                    OTR_MAX_CONTEXT);
+    return EXIT_CODE_OK;
 }

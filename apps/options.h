@@ -49,6 +49,8 @@ typedef struct command_line {
 
 /* True: go on. False: leave with *code. */
 bool options_parse(const command_line *line, int argc, char **argv, void *settings, int *code);
+/* Refuses a context of one token, which holds no prompt and text. */
+int options_check_ctx(int64_t n_ctx);
 /* The one of n names that is spelt most like `typed`, or NULL when none is near. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n);
 

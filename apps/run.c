@@ -52,7 +52,7 @@ static const option options[] = {
     {{"-n", "--predict", "--n-predict"}, OPTION_INTEGER, AT(n_predict), "N", -2, INT32_MAX,
      "most tokens to write; -1 or -2: until the end of the text or\n"
      "the context (default -1)"},
-    {{"-c", "--ctx-size"}, OPTION_INTEGER, AT(n_ctx), "N", 0, INT32_MAX,
+    {{"-c", "--ctx-size"}, OPTION_INTEGER, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
      "context in tokens, prompt and text together\n"
      "(default 0: the model's, at most 4096)"},
     {{"--temp", "--temperature"}, OPTION_NUMBER, AT(temperature), "T", 0, 100,
@@ -386,7 +386,9 @@ int command_run(int argc, char **argv)
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         goto done;
-    code = read_stops(&settings, &stops);
+    code = options_check_ctx(settings.n_ctx);
+    if (!code)
+        code = read_stops(&settings, &stops);
     if (!code)
         code = read_prompt(&settings, &prompt);
     if (code)

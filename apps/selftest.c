@@ -132,6 +132,9 @@ int command_selftest(int argc, char **argv)
     code = output_finish(code);
     json_decref(r.array);
     otr_context_destroy(&context);
+    /* An error of the clean-up itself: the disk was full for the pipeline cache. */
+    if (log_sink_flush(&log) && code == EXIT_CODE_OK)
+        code = EXIT_CODE_FAILED;
     log_sink_free(&log);
     return code;
 }

@@ -77,12 +77,14 @@ static const special_token *longest_match(const special_set *set, const char *te
     uint32_t high = set->first[(uint8_t)text[0] + 1];
     for (size_t depth = 1; low < high; depth++) {
         if (set->tokens[low].text.length == depth)
-            best = &set->tokens[low];
-        if (depth == n)
+            best = &set->tokens[low++]; /* the others are longer */
+        if (depth == n || low == high)
             break;
         uint32_t byte = (uint8_t)text[depth];
-        low = lower_bound(set, low, high, depth, byte);
-        high = lower_bound(set, low, high, depth, byte + 1);
+        if ((uint8_t)set->tokens[low].text.data[depth] != byte)
+            low = lower_bound(set, low, high, depth, byte);
+        if (low < high && (uint8_t)set->tokens[high - 1].text.data[depth] != byte)
+            high = lower_bound(set, low, high, depth, byte + 1);
     }
     return best;
 }

@@ -10,8 +10,12 @@
 
 #include "gguf.h"
 
+/* A search costs at most the text times this: longer tokens are refused. The longest of real
+ * vocabularies have some 100 bytes. */
+#define SPECIAL_MAX_BYTES 512
+
 typedef struct special_token {
-    gguf_string text; /* not empty */
+    gguf_string text; /* 1 to SPECIAL_MAX_BYTES bytes */
     uint32_t id;
 } special_token;
 

@@ -177,8 +177,16 @@ static bool load_special_ids(const gguf_file *file, vocab *v, gguf_error *error)
 static bool collect_specials(const vocab *v, uint32_t types, special_set *set, gguf_error *error)
 {
     uint32_t n = 0;
-    for (uint32_t id = 0; id < v->n_tokens; id++)
-        n += types >> v->types[id] & 1;
+    for (uint32_t id = 0; id < v->n_tokens; id++) {
+        if (!(types >> v->types[id] & 1))
+            continue;
+        n++;
+        if (v->tokens[id].length > SPECIAL_MAX_BYTES)
+            return gguf_refuse(error,
+                               "tokenizer.ggml.tokens: the special token %u has %zu bytes; at most "
+                               "%d are supported",
+                               id, v->tokens[id].length, SPECIAL_MAX_BYTES);
+    }
     special_token *tokens = malloc((n + 1) * sizeof(tokens[0]));
     if (!tokens)
         return gguf_no_memory(error, "the vocabulary");

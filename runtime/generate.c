@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "params.h"
 #include "stats.h"
 #include "text_out.h"
 #include "verify.h"
@@ -44,7 +45,7 @@ static otr_result check_params(const otr_session *s, const otr_generate_params *
         bool ok;
         const char *what;
     } checks[] = {
-        {p->size == sizeof *p && a->size == sizeof *a, "size of the params (another version?)"},
+        {a->size == sizeof *a, "size of the sampling params (start from otr_sampling_default)"},
         {p->draft_max <= OTR_MAX_DRAFT, "draft_max (0 to 16)"},
         {a->temperature >= 0 && isfinite(a->temperature), "temperature (0 or more)"},
         {!isnan(a->top_p), "top_p"},
@@ -57,6 +58,10 @@ static otr_result check_params(const otr_session *s, const otr_generate_params *
         if (!checks[i].ok)
             return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT, "otr_generate: bad %s",
                                 checks[i].what);
+    for (size_t i = 0; i < p->n_stop_strings; i++)
+        if (!p->stop_strings[i])
+            return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
+                                "otr_generate: stop string %zu is NULL", i);
     if (!s->n_tokens)
         return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
                             "otr_generate: the session has no tokens; append a prompt first");
@@ -228,13 +233,16 @@ static otr_result run_blocks(generation *g)
 otr_result otr_generate(otr_session *s, const otr_generate_params *params,
                         otr_text_callback on_text, void *user, otr_stats *out)
 {
-    otr_generate_params defaults = otr_generate_params_default();
+    otr_generate_params p = otr_generate_params_default();
     otr_stats stats = {.size = sizeof stats};
-    generation g = {.s = s, .p = params ? params : &defaults};
+    generation g = {.s = s, .p = &p};
     otr_result result;
 
-    if (!s || (out && out->size < sizeof(size_t)))
+    if (!s)
         return OTR_ERROR_INVALID_ARGUMENT;
+    if (!params_take(&p, sizeof p, params) || (out && out->size < sizeof(size_t)))
+        return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_generate: the size of the params or statistics is not set");
     result = check_params(s, g.p);
     if (result != OTR_OK)
         return result;

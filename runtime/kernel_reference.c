@@ -247,4 +247,7 @@ void reference_accept(uint32_t *target, uint32_t *exchange, uint32_t *draft, uin
     record[B_EMITTED] = accepted + 1;
     record[B_ROOT] = root + 1 + accepted;
     record[B_DRAFT_LENGTH] = draft ? draft[S_LENGTH] : 0;
+    record[B_NOT_FINITE] = 0;
+    for (uint32_t i = 0; i <= accepted; i++)
+        record[B_NOT_FINITE] += target[LANE_RESULTS + R_PROBABILITY + i] == 0;
 }

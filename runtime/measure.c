@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "params.h"
 #include "record.h"
 #include "session.h"
 
@@ -100,16 +101,19 @@ static otr_result measure_pass(otr_session *s, lane *l, const otr_measure_params
 otr_result otr_session_measure(otr_session *s, const otr_measure_params *params,
                                otr_measurement *out)
 {
-    otr_measure_params defaults = otr_measure_params_default();
+    otr_measure_params own = otr_measure_params_default();
     otr_measurement m = {0};
-    const otr_measure_params *p = params ? params : &defaults;
+    const otr_measure_params *p = &own;
     otr_result result = OTR_OK;
 
-    if (!s || !out || out->size < sizeof(size_t))
+    if (!s)
         return OTR_ERROR_INVALID_ARGUMENT;
+    if (!out || out->size < sizeof(size_t) || !params_take(&own, sizeof own, params) ||
+        own.sampling.size != sizeof own.sampling)
+        return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_session_measure: the size of the params or result is not set");
     lane *l = p->use_draft ? s->draft : s->target;
-    if (p->size != sizeof *p || !l || !p->rows ||
-        (p->path == OTR_EVALUATE_ROWS && p->rows > MAX_ROWS))
+    if (!l || !p->rows || (p->path == OTR_EVALUATE_ROWS && p->rows > MAX_ROWS))
         return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
                             "otr_session_measure: %u rows (1 to %u, prefill: any), of %s", p->rows,
                             MAX_ROWS, !l ? "a draft that the session lacks" : "a lane");

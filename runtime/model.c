@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "params.h"
+
 /* Tensors are gathered in buffers of at most this size; a part never crosses buffers. */
 #define MAX_BUFFER_BYTES (256ull << 20)
 #define STAGING_BYTES (8u << 20)
@@ -478,6 +480,7 @@ static otr_result upload_weights(otr_model *model, const gguf_file *file,
 
 otr_result otr_model_load(otr_context *context, const otr_model_params *params, otr_model **out)
 {
+    otr_model_params own = otr_model_params_default();
     otr_result result;
     gguf_error error = {0};
     gguf_file *file = NULL;
@@ -485,10 +488,16 @@ otr_result otr_model_load(otr_context *context, const otr_model_params *params, 
     placement *p = NULL;
     uint32_t index;
 
-    if (!context || !out)
+    if (!out)
         return OTR_ERROR_INVALID_ARGUMENT;
     *out = NULL;
-    if (!params || params->size != sizeof *params || !params->path)
+    if (!context)
+        return OTR_ERROR_INVALID_ARGUMENT;
+    if (!params_take(&own, sizeof own, params))
+        return context_fail(context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_model_load: the params' size is not set");
+    params = &own;
+    if (!params->path || !params->path[0])
         return context_fail(context, OTR_ERROR_INVALID_ARGUMENT, "otr_model_load: no path given");
     if (!gguf_open(params->path, &file, &error))
         return model_fail(context, &error);
@@ -500,8 +509,15 @@ otr_result otr_model_load(otr_context *context, const otr_model_params *params, 
         goto fail;
     }
     model->context = context;
-    if (!hparams_read(file, &model->h, &error) || !vocab_load(file, &model->vocab, &error)) {
+    if (!hparams_read(file, &model->h, &error)) {
         result = model_fail(context, &error);
+        goto fail;
+    }
+    if (!vocab_load(file, &model->vocab, &error)) {
+        /* These errors name keys, not the file. */
+        gguf_error named = error;
+        snprintf(named.text, sizeof named.text, "%.200s: %.300s", gguf_path(file), error.text);
+        result = model_fail(context, &named);
         goto fail;
     }
     model->h.n_vocab = vocab_size(model->vocab);

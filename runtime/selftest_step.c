@@ -65,6 +65,8 @@ static void random_scenario(selftest *t, step_check *c)
     exchange[X_N_STOPS] = random_bits(t) % (X_MAX_STOPS + 1);
     if (random_bits(t) % 2 && exchange[X_N_STOPS])
         exchange[X_STOPS + exchange[X_N_STOPS] - 1] = target[LANE_RESULTS + R_TOKEN];
+    if (random_bits(t) % 4 == 0) /* a row without a finite logit */
+        target[LANE_RESULTS + R_PROBABILITY + random_bits(t) % MAX_ROWS] = 0;
     if (random_bits(t) % 4)
         target[S_LENGTH] = root + drafted - random_bits(t) % (drafted + 1);
     agreed = random_bits(t) % 4 ? random_bits(t) % (drafted + 1) : drafted;

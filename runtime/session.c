@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "params.h"
 #include "tuning.h"
 #include "verify.h"
 
 #define DEFAULT_MAX_CTX 4096
-#define MAX_CTX (1u << 20)
 #define MAX_PREFILL_ROWS 1024
 /* A layer of a prefill pass that takes longer than this gets fewer rows: no submission is meant to
  * run longer than 100 ms, and a layer is the least that can be submitted. */
@@ -42,18 +42,20 @@ void otr_session_destroy(otr_session **handle)
 
 uint32_t otr_session_n_ctx(const otr_session *session)
 {
-    return session->n_ctx;
+    return session ? session->n_ctx : 0;
 }
 
 const int32_t *otr_session_tokens(const otr_session *session, size_t *n_tokens)
 {
-    *n_tokens = session->n_tokens;
-    return session->tokens;
+    if (n_tokens)
+        *n_tokens = session ? session->n_tokens : 0;
+    return session ? session->tokens : NULL;
 }
 
 void otr_session_cancel(otr_session *session)
 {
-    atomic_store(&session->cancelled, true);
+    if (session)
+        atomic_store(&session->cancelled, true);
 }
 
 otr_result otr_session_rewind(otr_session *s, size_t n_tokens)
@@ -170,6 +172,9 @@ otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_c
 
 static otr_result check_ids(otr_session *s, const int32_t *ids, size_t n_ids)
 {
+    if (n_ids && !ids)
+        return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT, "ids is NULL for %zu tokens",
+                            n_ids);
     for (size_t i = 0; i < n_ids; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= s->target_model->h.n_vocab)
             return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
@@ -185,13 +190,15 @@ otr_result otr_session_append(otr_session *s, const int32_t *ids, size_t n_ids,
     uint32_t before;
     otr_result result;
 
-    if (!s || (n_ids && !ids))
+    if (!s)
         return OTR_ERROR_INVALID_ARGUMENT;
     before = s->n_tokens;
     if (n_ids > s->n_ctx - s->n_tokens)
-        return context_fail(s->context, OTR_ERROR_CONTEXT_FULL,
-                            "%zu tokens don't fit: %u of the context's %u positions are in use",
-                            n_ids, s->n_tokens, s->n_ctx);
+        return context_fail(
+            s->context, OTR_ERROR_CONTEXT_FULL,
+            "%zu tokens don't fit: %u of the context's %u positions are in use; use "
+            "a larger context (-c) or a shorter text",
+            n_ids, s->n_tokens, s->n_ctx);
     result = check_ids(s, ids, n_ids);
     if (result != OTR_OK || !n_ids)
         return result;
@@ -229,20 +236,23 @@ static otr_result check_pair(otr_model *target, otr_model *draft)
 otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
                               otr_session **out)
 {
-    otr_session_params defaults = otr_session_params_default();
+    otr_session_params p = otr_session_params_default();
     otr_session *s = NULL;
     otr_result result;
 
-    if (!target || !out)
+    if (!out)
         return OTR_ERROR_INVALID_ARGUMENT;
     *out = NULL;
-    params = params ? params : &defaults;
-    if (params->size != sizeof *params || params->n_ctx > MAX_CTX || params->n_ctx == 1 ||
-        params->prefill_rows > MAX_PREFILL_ROWS)
+    if (!target)
+        return OTR_ERROR_INVALID_ARGUMENT;
+    if (!params_take(&p, sizeof p, params))
+        return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_session_create: the params' size is not set");
+    if (p.n_ctx > OTR_MAX_CONTEXT || p.n_ctx == 1 || p.prefill_rows > MAX_PREFILL_ROWS)
         return context_fail(
             target->context, OTR_ERROR_INVALID_ARGUMENT,
-            "otr_session_create: n_ctx %u (0 or 2 to %u), prefill_rows %u (at most %u)",
-            params->n_ctx, MAX_CTX, params->prefill_rows, MAX_PREFILL_ROWS);
+            "otr_session_create: n_ctx %u (0 or 2 to %u), prefill_rows %u (at most %u)", p.n_ctx,
+            OTR_MAX_CONTEXT, p.prefill_rows, MAX_PREFILL_ROWS);
     result = check_pair(target, draft);
     if (result != OTR_OK)
         return result;
@@ -256,13 +266,13 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
     s->target_model = target;
     s->draft_model = draft;
     s->last_row = -1;
-    s->n_ctx = params->n_ctx;
+    s->n_ctx = p.n_ctx;
     if (!s->n_ctx) {
         s->n_ctx = target->h.n_ctx_train < DEFAULT_MAX_CTX ? target->h.n_ctx_train
                                                            : DEFAULT_MAX_CTX;
         s->n_ctx = s->n_ctx < 2 ? 2 : s->n_ctx;
     }
-    uint32_t rows = params->prefill_rows ? params->prefill_rows : tuning_find(s->gpu)->prefill_rows;
+    uint32_t rows = p.prefill_rows ? p.prefill_rows : tuning_find(s->gpu)->prefill_rows;
     rows = rows < s->n_ctx ? rows : s->n_ctx;
     s->tokens = malloc(s->n_ctx * sizeof *s->tokens);
     if (!s->tokens) {
@@ -310,17 +320,19 @@ otr_result otr_session_evaluate(otr_session *s, const otr_evaluate_params *param
                                 const int32_t *ids, size_t n_ids, otr_logits_callback on_row,
                                 void *user)
 {
-    otr_evaluate_params defaults = otr_evaluate_params_default();
+    otr_evaluate_params p = otr_evaluate_params_default();
     otr_result result;
     lane *l;
 
-    if (!s || (n_ids && !ids))
+    if (!s)
         return OTR_ERROR_INVALID_ARGUMENT;
-    params = params ? params : &defaults;
-    if (params->size != sizeof *params || params->rows > MAX_ROWS)
+    if (!params_take(&p, sizeof p, params))
         return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
-                            "otr_session_evaluate: rows %u (at most %u)", params->rows, MAX_ROWS);
-    l = params->use_draft ? s->draft : s->target;
+                            "otr_session_evaluate: the params' size is not set");
+    if (p.rows > MAX_ROWS)
+        return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_session_evaluate: rows %u (at most %u)", p.rows, MAX_ROWS);
+    l = p.use_draft ? s->draft : s->target;
     if (!l)
         return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT, "the session has no draft");
     if (n_ids > s->n_ctx)
@@ -333,17 +345,16 @@ otr_result otr_session_evaluate(otr_session *s, const otr_evaluate_params *param
     atomic_store(&s->cancelled, false);
     otr_session_rewind(s, 0);
     s->last_row = -1;
-    memcpy(s->tokens, ids, n_ids * sizeof *ids);
+    if (n_ids)
+        memcpy(s->tokens, ids, n_ids * sizeof *ids);
     s->n_tokens = (uint32_t)n_ids;
     while (l->length < n_ids && result == OTR_OK) {
         uint32_t first = l->length, left = (uint32_t)n_ids - first;
-        uint32_t most = params->path == OTR_EVALUATE_PREFILL ? l->chunk_rows
-                        : params->rows                       ? params->rows
-                                                             : MAX_ROWS;
+        uint32_t most = p.path == OTR_EVALUATE_PREFILL ? l->chunk_rows : p.rows ? p.rows : MAX_ROWS;
         uint32_t rows = left < most ? left : most;
         if (atomic_load(&s->cancelled)) {
             result = context_fail(s->context, OTR_ERROR_CANCELLED, "evaluation was cancelled");
-        } else if (params->path == OTR_EVALUATE_PREFILL) {
+        } else if (p.path == OTR_EVALUATE_PREFILL) {
             result = run_rows(s, l, PATH_PREFILL, rows, 0);
             for (uint32_t r = 0; r < rows && result == OTR_OK; r += MAX_ROWS) {
                 uint32_t n = rows - r < MAX_ROWS ? rows - r : MAX_ROWS;

@@ -36,8 +36,10 @@
 #define S_LAST_N 15      /* penalty window in tokens; 0: off; at most 512 */
 
 /* results, from LANE_RESULTS */
-#define R_TOKEN 0        /* [MAX_ROWS] */
-#define R_PROBABILITY 24 /* [MAX_ROWS] float bits: chance of that token among the kept ones */
+#define R_TOKEN 0 /* [MAX_ROWS] */
+/* [MAX_ROWS] float bits: chance of that token among the kept ones; 0: no logit was finite, or one
+ * was infinite */
+#define R_PROBABILITY 24
 
 /* grid table entry and argument: 4 words each */
 #define G_X 0      /* workgroups in x */
@@ -81,6 +83,7 @@
 #define B_EMITTED 2
 #define B_ROOT 3         /* position of the new root */
 #define B_DRAFT_LENGTH 4 /* valid cache positions of the draft lane */
+#define B_NOT_FINITE 5   /* not 0: a row given out had no finite logit to choose */
 #define B_TOKENS 8       /* [MAX_ROWS] */
 #define B_PROBABILITIES 28
 

@@ -125,6 +125,11 @@ static otr_result finish(otr_session *s, uint64_t start_ns, block_result *out)
             return context_fail(s->context, OTR_ERROR_DEVICE, "the device sampled token %u of %u",
                                 record[B_TOKENS + i], s->target_model->h.n_vocab);
     }
+    if (record[B_NOT_FINITE])
+        return context_fail(s->context, OTR_ERROR_FORMAT,
+                            "the logits of '%s' are not finite: its weights may be damaged, or the "
+                            "device computes wrongly (the self-test tells)",
+                            s->target_model->name);
     out->total_ns = clock_ns() - start_ns;
     return OTR_OK;
 }

@@ -34,7 +34,10 @@ void main()
            exchange[X_TOKENS + 1 + accepted] == target[LANE_RESULTS + R_TOKEN + accepted])
         accepted++;
 
+    uint not_finite = 0;
     for (uint i = 0; i <= accepted; i++) {
+        if (target[LANE_RESULTS + R_PROBABILITY + i] == 0)
+            not_finite++;
         uint token = target[LANE_RESULTS + R_TOKEN + i];
         record[B_TOKENS + i] = token;
         target[LANE_HISTORY + root + 1 + i] = token;
@@ -60,4 +63,5 @@ void main()
     record[B_EMITTED] = accepted + 1;
     record[B_ROOT] = new_root;
     record[B_DRAFT_LENGTH] = draft_length;
+    record[B_NOT_FINITE] = not_finite;
 }

@@ -7,7 +7,8 @@
 // a cut (key, id). Cuts are found by walks: the 8-bit digits of a sort value from the top, with a
 // histogram of weights over the next digit. Weights are integers (1 for top-k; exp(logit - highest) in
 // units of 2^-42 for top-p), so sums do not depend on their order, and the result depends neither on the
-// number of rows nor on LANES. NaN and -inf are in no set; +inf counts as the greatest finite number.
+// number of rows nor on LANES. NaN and -inf are in no set; +inf counts as the greatest finite number,
+// and its choice has probability 0.
 // Once the walk of top-k has few enough candidates, they are listed in shared memory, and the later
 // passes look at the list alone.
 //
@@ -477,8 +478,11 @@ void main()
     best_of_all(best.x, best.y);
     if (lane == 0u) {
         uint token = min(best_id, n_vocab - 1u);
-        float value = value_of(key_of(logits[row_start + token]));
+        float logit = logits[row_start + token];
+        float value = value_of(key_of(logit));
         precise float probability = exp(tempered(value, temperature)) / mass_value(sum);
+        if (floatBitsToUint(logit) == 0x7f800000u)
+            probability = 0.0; // of a choice that means nothing
         lane_words[LANE_RESULTS + R_TOKEN + r] = token;
         lane_words[LANE_RESULTS + R_PROBABILITY + r] = floatBitsToUint(min(probability, 1.0));
     }

@@ -209,10 +209,15 @@ START_TEST(test_text_form)
     ck_assert_ptr_nonnull(strstr(r.out, "logsumexp"));
     ck_assert_ptr_nonnull(strstr(r.out, "     2        3  ->"));
     program_free(&r);
+    r = RUN("eval", "-m", target, "--ids", "1"); /* one token is enough */
+    ck_assert_int_eq(r.code, 0);
+    ck_assert_ptr_nonnull(strstr(r.out, "     0        1  ->"));
+    program_free(&r);
 }
 END_TEST
 
-/* The model with the last weights overwritten: whatever their format, one is not a number then. */
+/* The model with the last weights overwritten: whatever their format, one is not a number then. No
+ * rubbish is given out for text. */
 static void check_not_finite(void)
 {
     char path[] = "/tmp/outrider-damaged-XXXXXX", buffer[4096], bad[64];
@@ -227,8 +232,18 @@ static void check_not_finite(void)
     ck_assert_uint_eq(fwrite(bad, 1, sizeof(bad), to), sizeof(bad));
     fclose(from);
     ck_assert_int_eq(fclose(to), 0);
-    EXPECT_REFUSED(RUN("eval", "-m", path, "--ids", "1,2,3"), 1, "not finite");
-    EXPECT_REFUSED(RUN("eval", "-m", path, "-p", "once upon a time"), 1, "not finite");
+    EXPECT_REFUSED(RUN("eval", "-m", path, "--ids", "1,2,3"), 3, "not finite");
+    EXPECT_REFUSED(RUN("eval", "-m", path, "-p", "once upon a time"), 3, "not finite");
+    EXPECT_REFUSED(RUN("run", "-m", path, "-p", "once", "--json", "-n", "4"), 3, "not finite");
+    /* A damaged draft costs acceptance, not the text. */
+    struct program_result r = RUN("run", "-m", target, "-md", path, "-p", "once", "-n", "4", "-q",
+                                  "--temp", "0", "--ignore-eos");
+    struct program_result plain = RUN("run", "-m", target, "-p", "once", "-n", "4", "-q", "--temp",
+                                      "0", "--ignore-eos");
+    ck_assert_int_eq(r.code, 0);
+    ck_assert_str_eq(r.out, plain.out);
+    program_free(&plain);
+    program_free(&r);
     unlink(path);
 }
 
@@ -239,11 +254,15 @@ START_TEST(test_refused)
     EXPECT_REFUSED(RUN("eval", "-m", target, "--ids", "1,2,3,4,5", "-c", "4"), 3, "context");
     EXPECT_REFUSED(RUN("eval", "-m", target, "-p", "text", "-c", "3"), 2, "-c");
     EXPECT_REFUSED(RUN("eval", "-m", target, "-f", "/dev/null"), 3, "token");
-    EXPECT_REFUSED(program_run(&(struct program_call){
-                       .arguments = (const char *const[]){"eval", "-m", target, "--ids", "1,2",
-                                                          "--json", NULL},
-                       .output_path = "/dev/full"}),
-                   1, "No space left");
+    EXPECT_REFUSED(RUN("eval", "-m", target, "-p", "text", "-c", "1"), 2, "-c must be");
+    EXPECT_REFUSED(RUN("eval", "-m", target, "--ids", " 1"), 2, "' 1'");
+    const char *const forms[][5] = {{"--ids", "1,2", "--json"}, {"--ids", "1,2"}, {"-p", "text"}};
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        EXPECT_REFUSED(program_run(&(struct program_call){
+                           .arguments = (const char *const[]){"eval", "-m", target, forms[i][0],
+                                                              forms[i][1], forms[i][2], NULL},
+                           .output_path = "/dev/full"}),
+                       1, "No space left");
 }
 END_TEST
 

@@ -410,6 +410,10 @@ START_TEST(test_cache_disk_full)
                                            "--ignore-eos", NULL},
         .environment = (const char *const[]){setting, NULL},
     });
+    struct program_result checked = program_run(&(struct program_call){
+        .arguments = (const char *const[]){"selftest", "-q", NULL},
+        .environment = (const char *const[]){setting, NULL},
+    });
     DIR *listing = opendir(folder);
     ck_assert_ptr_nonnull(listing);
     while ((entry = readdir(listing)))
@@ -420,6 +424,9 @@ START_TEST(test_cache_disk_full)
     object = program_json(&r, 1);
     ck_assert_ptr_nonnull(strstr(r.err, folder));
     ck_assert_ptr_nonnull(strstr(r.err, "No space left"));
+    ck_assert_int_eq(checked.code, 1);
+    ck_assert_ptr_nonnull(strstr(checked.err, "No space left"));
+    program_free(&checked);
     ck_assert_int_eq(n_files, 0);
     ck_assert_uint_eq(json_array_size(json_object_get(object, "tokens")), 2);
     json_decref(object);

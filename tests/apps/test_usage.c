@@ -1,13 +1,15 @@
 /* What the program says without a device: help, usage errors, prompts and files that can't be used,
  * no Vulkan at all. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "program.h"
 
-static const char *const commands[] = {"run", "eval", "devices", "inspect", "selftest"};
+static const char *const commands[] = {"run", "eval", "bench", "devices", "inspect", "selftest"};
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void expect_text(struct program_result r, const char *const *texts)
@@ -121,11 +123,14 @@ START_TEST(test_ranges)
         {"-n", "2147483648", "between -2"},
         {"-n", "99999999999999999999", "between -2"},
         {"-c", "-1", "between 0"},
+        {"-c", "1", "-c must be 0 (the default) or 2 to 1048576"},
+        {"-c", "1048577", "between 0 and 1048576"},
         {"--draft-max", "17", "between 0 and 16"},
         {"--draft-max", "-1", "between 0 and 16"},
         {"--top-k", "-2", "between -1"},
         {"--repeat-last-n", "513", "between 0 and 512"},
         {"-s", "-2", "between -1 and 9007199254740992"},
+        {"-s", "9007199254740993", "between -1 and 9007199254740992"},
         {"-s", "9007199254740994", "between -1 and 9007199254740992"},
         {"--temp", "-0.1", "between 0 and 100"},
         {"--temp", "hot", "a number"},
@@ -222,6 +227,31 @@ START_TEST(test_demo_models)
 }
 END_TEST
 
+/* A named pipe that nobody writes to: Ctrl-C ends the wait, without a message. */
+START_TEST(test_interrupted_input)
+{
+    char folder[] = "/tmp/outrider-pipe-XXXXXX", pipe_path[64];
+    static const char *const commands_with_file[] = {"run", "eval"};
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(pipe_path, sizeof(pipe_path), "%s/pipe", folder);
+    ck_assert_int_eq(mkfifo(pipe_path, 0600), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct program_result r = program_run(&(struct program_call){
+            .arguments = (const char *const[]){commands_with_file[i], "-f", pipe_path, NULL},
+            .signal = SIGINT,
+            .signal_after_s = 0.5,
+        });
+
+        ck_assert_msg(r.code == 130, "exit code %d: %s", r.code, r.err);
+        ck_assert_str_eq(r.err, "");
+        program_free(&r);
+    }
+    unlink(pipe_path);
+    rmdir(folder);
+}
+END_TEST
+
 START_TEST(test_output_errors)
 {
     const char *const help[] = {"run", "--help", NULL};
@@ -236,12 +266,19 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_help,          test_help_fits_a_terminal,
-                                  test_version,       test_commands,
-                                  test_options,       test_ranges,
-                                  test_prompts,       test_no_vulkan,
-                                  test_no_device,     test_demo_models,
-                                  test_output_errors, NULL};
+    const TTest *const tests[] = {test_help,
+                                  test_help_fits_a_terminal,
+                                  test_version,
+                                  test_commands,
+                                  test_options,
+                                  test_ranges,
+                                  test_prompts,
+                                  test_no_vulkan,
+                                  test_no_device,
+                                  test_demo_models,
+                                  test_interrupted_input,
+                                  test_output_errors,
+                                  NULL};
 
     return program_test("usage", tests, 60);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "special.h"
 #include "tokenizer.h"
 #include "vocab_builder.h"
 
@@ -133,7 +134,7 @@ END_TEST
  * and a thousand tokens that begin alike. */
 START_TEST(many_special_tokens_are_fast)
 {
-    enum { N_RUNS = 64, N_ALIKE = 1000 };
+    enum { N_RUNS = SPECIAL_MAX_BYTES, N_ALIKE = 1000 };
     static char runs[N_RUNS + 1], names[N_ALIKE][16];
     static gguf_string tokens[N_RUNS + N_ALIKE];
     static int32_t types[N_RUNS + N_ALIKE];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "vocab.h"
+#include "special.h"
 #include "vocab_builder.h"
 
 #define N_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
@@ -269,6 +270,31 @@ static vocab *load_tokens(const gguf_string *tokens, size_t n, uint32_t bos, uin
     return v;
 }
 
+/* A search for special tokens costs text times token: the length is bounded. */
+START_TEST(special_tokens_are_bounded)
+{
+    static char longest[SPECIAL_MAX_BYTES + 1];
+    const int32_t types[] = {1, 3};
+    memset(longest, 'a', sizeof(longest));
+    for (size_t i = 0; i < 2; i++) {
+        const gguf_string tokens[] = {{"a", 1}, {longest, SPECIAL_MAX_BYTES + i}};
+        const float scores[2] = {0};
+        vocab *v;
+        gguf_error error = {.text = ""};
+        vocab_builder builder = {0};
+        builder_string(&builder, "tokenizer.ggml.model", "llama", 5);
+        builder_strings(&builder, "tokenizer.ggml.tokens", tokens, 2);
+        builder_i32s(&builder, "tokenizer.ggml.token_type", types, 2);
+        builder_f32s(&builder, "tokenizer.ggml.scores", scores, 2);
+        ck_assert_int_eq(builder_load(&builder, &v, &error), i == 0);
+        if (i == 1)
+            ck_assert_ptr_nonnull(strstr(error.text, "token 1 has 513 bytes; at most 512"));
+        vocab_free(&v);
+        builder_free(&builder);
+    }
+}
+END_TEST
+
 START_TEST(stop_tokens_by_name)
 {
     static const gguf_string tokens[] = {
@@ -341,6 +367,7 @@ int main(void)
     tcase_add_test(tests, missing_pattern_means_default);
     tcase_add_test(tests, all_ones_means_no_id);
     tcase_add_loop_test(tests, bad_file_is_named, 0, (int)N_ELEMENTS(bad_files));
+    tcase_add_test(tests, special_tokens_are_bounded);
     tcase_add_test(tests, stop_tokens_by_name);
     tcase_add_test(tests, compatible_vocabularies);
     suite_add_tcase(suite, tests);

@@ -16,6 +16,7 @@
 typedef struct candidate {
     float logit;
     uint32_t id;
+    bool infinite;
 } candidate;
 
 /* Higher logit first, then lower id. */
@@ -57,7 +58,8 @@ static uint32_t rank(const float *logits, uint32_t n_vocab, candidate *out)
         float logit = logits[id];
         if (isnan(logit) || logit == -INFINITY)
             continue;
-        out[n].logit = logit == INFINITY ? 0x1.fffffep127f : logit;
+        out[n].infinite = logit == INFINITY;
+        out[n].logit = out[n].infinite ? 0x1.fffffep127f : logit;
         out[n++].id = id;
     }
     qsort(out, n, sizeof *out, by_rank);
@@ -144,6 +146,8 @@ static void choose(const candidate *c, uint32_t n, uint32_t position,
     out->n_kept = n;
     double below = (double)c[chosen].logit - c[0].logit;
     out->probability = (below == 0 ? 1 : exp(below / temperature)) / total;
+    if (c[chosen].infinite)
+        out->probability = 0; /* as accept.comp is told that a model is damaged */
     if (probabilities == NULL)
         return;
     for (uint32_t i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
 /* How a generation ends, and what is left behind: text, tokens, caches and counters are cut at the
  * same token, wherever in a block that falls; errors of use; cancellation. */
 #include <check.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,52 @@ START_TEST(wrong_use_is_an_error)
 }
 END_TEST
 
+/* A program built against an older header, with a shorter struct, or a newer one, with a longer one,
+ * gets what the fields mean that both know; a size that was never set is refused. */
+START_TEST(params_of_other_versions)
+{
+    struct {
+        otr_session_params params;
+        uint64_t newer[4];
+    } longer = {.params = otr_session_params_default(), .newer = {~0ull, ~0ull, ~0ull, ~0ull}};
+    otr_session *s = NULL;
+    text_log log = {.pieces_left = -1};
+
+    open_all();
+    longer.params.size = sizeof longer;
+    longer.params.n_ctx = 48;
+    ck_assert_int_eq(otr_session_create(target, NULL, &longer.params, &s), OTR_OK);
+    ck_assert_uint_eq(otr_session_n_ctx(s), 48);
+    otr_session_destroy(&s);
+    longer.params.size = offsetof(otr_session_params, prefill_rows);
+    longer.params.prefill_rows = ~0u; /* not part of that version */
+    ck_assert_int_eq(otr_session_create(target, NULL, &longer.params, &s), OTR_OK);
+    ck_assert_uint_eq(otr_session_n_ctx(s), 48);
+
+    otr_generate_params params = greedy(4, 0);
+    params.size = offsetof(otr_generate_params, stop_strings);
+    params.n_stop_strings = 7;
+    run(s, &params, &log);
+    params = greedy(4, 0);
+    params.n_stop_strings = 2;
+    params.stop_strings = (const char *const[]){"x", NULL};
+    expect(otr_generate(s, &params, NULL, NULL, NULL), OTR_ERROR_INVALID_ARGUMENT, "string 1");
+    params.size = 0;
+    expect(otr_generate(s, &params, NULL, NULL, NULL), OTR_ERROR_INVALID_ARGUMENT, "size");
+    expect(otr_session_evaluate(s, &(otr_evaluate_params){0}, prompt, 1, NULL, NULL),
+           OTR_ERROR_INVALID_ARGUMENT, "size");
+    expect(otr_session_measure(s, &(otr_measure_params){0}, NULL), OTR_ERROR_INVALID_ARGUMENT,
+           "size");
+    expect(otr_session_append(s, NULL, 1, NULL, NULL), OTR_ERROR_INVALID_ARGUMENT, "NULL");
+    ck_assert_int_eq(otr_session_evaluate(s, NULL, NULL, 0, NULL, NULL), OTR_OK);
+    ck_assert_uint_eq(otr_session_n_ctx(NULL), 0);
+    ck_assert_ptr_null(otr_session_tokens(NULL, NULL));
+    otr_session_cancel(NULL);
+    otr_session_destroy(&s);
+    close_all();
+}
+END_TEST
+
 /* max_tokens 0 and 1, and the counters of each. */
 START_TEST(few_tokens)
 {
@@ -314,6 +361,7 @@ int main(void)
     tcase_add_test(tests, stop_tokens_end_a_generation);
     tcase_add_test(tests, cancelling_keeps_what_there_is);
     tcase_add_test(tests, wrong_use_is_an_error);
+    tcase_add_test(tests, params_of_other_versions);
     tcase_add_test(tests, few_tokens);
     tcase_add_test(tests, measuring_changes_nothing);
     suite_add_tcase(suite, tests);

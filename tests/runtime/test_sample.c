@@ -352,7 +352,7 @@ START_TEST(numbers_that_are_none)
         static const uint32_t expected[] = {0, 211, 5, 123};
         for (uint32_t r = 0; r < 4; r++) {
             ck_assert_uint_eq(got[r].token, expected[r]);
-            ck_assert(got[r].probability == (r == 0 ? 0 : 1));
+            ck_assert(got[r].probability == (r == 0 || r == 3 ? 0 : 1));
         }
     }
     sampler_close(&s);

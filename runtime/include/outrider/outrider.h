@@ -215,6 +215,8 @@ OTR_API int32_t otr_token_bos(const otr_model *model);
 
 typedef struct otr_session otr_session;
 
+#define OTR_MAX_CONTEXT (1u << 20) /* positions of a session at most */
+
 typedef struct otr_session_params {
     size_t size;
     uint32_t n_ctx; /* positions; 0: the target's training context, at most 4096 */
@@ -236,12 +238,14 @@ OTR_API uint32_t otr_session_n_ctx(const otr_session *session);
 OTR_API const int32_t *otr_session_tokens(const otr_session *session, size_t *n_tokens);
 
 /* Appends tokens and prefills the target; the draft catches up when a generation first drafts.
- * OTR_ERROR_CONTEXT_FULL when they don't fit (nothing is changed then). A prompt appended in several calls gives the same results as in one. */
+ * OTR_ERROR_CONTEXT_FULL when they don't fit (nothing is changed then). A prompt appended in several
+ * calls gives the same results as in one. */
 OTR_API otr_result otr_session_append(otr_session *session, const int32_t *ids, size_t n_ids,
                                       otr_progress_callback on_progress, void *user);
 /* Drops all tokens from position n_tokens on (0: all). Costs nothing. */
 OTR_API otr_result otr_session_rewind(otr_session *session, size_t n_tokens);
 
+/* Part of other params, so its size never changes: what is added takes the place of `reserved`. */
 typedef struct otr_sampling {
     size_t size;
     uint64_t seed;
@@ -251,6 +255,7 @@ typedef struct otr_sampling {
     float min_p;           /* <= 0: off */
     float repeat_penalty;  /* 1: off */
     int32_t repeat_last_n; /* tokens that the penalty looks back on, 0: off, at most 512 */
+    uint64_t reserved[8];  /* 0 */
 } otr_sampling;
 /* seed 0, temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no penalty over 64 tokens. */
 OTR_API otr_sampling otr_sampling_default(void);
