@@ -82,8 +82,7 @@ void reference_attention(const reference_head *h, double *weights, double *out, 
     for (uint32_t p = 0; p < h->n_positions; p++) {
         double score = 0, size = 0;
         for (uint32_t i = 0; i < h->head_size; i++) {
-            double term = (double)h->q[i] * (double)half_to_float(h->k[p * h->stride + i]) *
-                          h->scale;
+            double term = (double)h->q[i] * (double)h->k[p * h->stride + i] * h->scale;
             score += term;
             size += fabs(term);
         }
@@ -106,7 +105,7 @@ void reference_attention(const reference_head *h, double *weights, double *out, 
     for (uint32_t i = 0; i < h->head_size; i++) {
         double sum = 0, size = 0;
         for (uint32_t p = 0; p < h->n_positions; p++) {
-            double term = weights[p] * (double)half_to_float(h->v[p * h->stride + i]);
+            double term = weights[p] * (double)h->v[p * h->stride + i];
             sum += term;
             size += fabs(term);
         }
@@ -168,6 +167,8 @@ static void begin_arguments(const uint32_t *lane, const uint32_t *grid, uint32_t
     args[0] = n && y ? grid[G_X] : 0;
     args[1] = y;
     args[2] = grid[G_Z];
+    if (grid[G_SOURCE] & 2)
+        args[2] = (lane[S_BASE] + lane[S_ROWS] + grid[G_Z] - 1) / grid[G_Z];
 }
 
 void reference_begin(uint32_t *lane, uint32_t *exchange, const uint32_t *request, uint32_t mode,

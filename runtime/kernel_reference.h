@@ -25,11 +25,11 @@ double rotation_tolerance(const float pair[2], const float angle[2]);
 /* Of a number stored as half: either neighbour, and subnormals may be flushed. */
 double half_tolerance(double value);
 
-/* Attention of one query (a head of one row) over n_positions. k and v: halfs of this key-value
- * head at position 0; `stride` halfs to the next position. out and tolerance: [head_size]. */
+/* Attention of one query (a head of one row) over n_positions. k and v: what the cache holds of this
+ * key-value head at position 0; `stride` numbers to the next position. out and tolerance: [head_size]. */
 typedef struct reference_head {
     const float *q;
-    const uint16_t *k, *v;
+    const float *k, *v;
     uint32_t stride, head_size, n_positions;
     double scale;
 } reference_head;

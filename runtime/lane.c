@@ -8,8 +8,19 @@
 
 #include "loop_budget.h"
 #include "record.h"
+#include "tuning.h"
 
 /* --------------------------------------------------------------------- building blocks */
+
+static uint32_t find_grid(lane *l, const uint32_t entry[4])
+{
+    for (uint32_t i = 0; i < l->n_grids; i++)
+        if (!memcmp(l->grids[i], entry, sizeof l->grids[i]))
+            return i;
+    if (l->n_grids < MAX_GRIDS)
+        memcpy(l->grids[l->n_grids], entry, sizeof l->grids[0]);
+    return l->n_grids++; /* lane_create fails when there were too many */
+}
 
 uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows, uint32_t tile)
 {
@@ -21,12 +32,33 @@ uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows, u
     entry[G_Z] = z;
     entry[G_Y_ROWS] = rows_per_y;
     entry[G_SOURCE] = (uint32_t)output_rows | tile << G_TILE_SHIFT;
-    for (uint32_t i = 0; i < l->n_grids; i++)
-        if (!memcmp(l->grids[i], entry, sizeof entry))
-            return i;
-    if (l->n_grids < MAX_GRIDS)
-        memcpy(l->grids[l->n_grids], entry, sizeof entry);
-    return l->n_grids++; /* lane_create fails when there were too many */
+    return find_grid(l, entry);
+}
+
+uint32_t lane_grid_positions(lane *l, uint32_t x, uint32_t rows_per_y, uint32_t split)
+{
+    uint32_t entry[4];
+
+    entry[G_X] = x;
+    entry[G_Z] = split;
+    entry[G_Y_ROWS] = rows_per_y;
+    entry[G_SOURCE] = 2;
+    return find_grid(l, entry);
+}
+
+attention_plan lane_attention_plan(const lane *l, enum lane_path path)
+{
+    const hparams *h = &l->model->h;
+    const attention_shape shape = {h->n_heads, h->n_kv_heads, h->head_size, l->cache_type};
+    uint32_t rows = path == PATH_ONE ? 1 : path == PATH_ROWS ? MAX_ROWS : l->prefill_rows;
+    uint32_t split = path == PATH_PREFILL ? ATTENTION_SPLIT_PREFILL : ATTENTION_SPLIT_ROWS;
+    uint32_t qkv = (h->n_heads + 2 * h->n_kv_heads) * h->head_size;
+
+    attention_plan plan = attention_make_plan(tuning_find(l->gpu), &shape, path == PATH_ONE, rows,
+                                              l->n_ctx, split, (qkv + 3) / 4 * 4,
+                                              h->attention_scale);
+    plan.push.counters_at = l->attention_counters_at;
+    return plan;
 }
 
 otr_result lane_bind(lane *l, const binding *bindings, uint32_t n, VkDescriptorSet *set)
@@ -98,10 +130,17 @@ static otr_result create_buffers(lane *l)
     uint64_t align = g->limits.minStorageBufferOffsetAlignment;
     uint64_t rows = l->prefill_rows > MAX_ROWS ? l->prefill_rows : MAX_ROWS;
     uint64_t q = (uint64_t)h->n_heads * h->head_size, kv = (uint64_t)h->n_kv_heads * h->head_size;
-    uint64_t cache = (uint64_t)l->n_ctx * kv * 2;
+    const attention_shape heads = {h->n_heads, h->n_kv_heads, h->head_size, l->cache_type};
+    uint64_t cache = attention_cache_bytes(&heads, l->n_ctx), n_attended = 0, n_counters = 0;
     otr_result result = OTR_OK;
 
     l->layer_cache_bytes = (cache + align - 1) / align * align;
+    for (int path = 0; path < N_PATHS; path++) {
+        const attention_plan plan = lane_attention_plan(l, (enum lane_path)path);
+        n_attended = plan.out_words > n_attended ? plan.out_words : n_attended;
+        n_counters = plan.n_counters > n_counters ? plan.n_counters : n_counters;
+    }
+    l->attention_counters_at = (uint32_t)n_attended;
     l->logits_stride = (uint32_t)padded(h->n_vocab);
     const struct {
         gpu_buffer *buffer;
@@ -119,7 +158,7 @@ static otr_result create_buffers(lane *l)
         {&l->x, rows * padded(h->n_embd) * 4, 0, MEMORY_DEVICE, "x"},
         {&l->normed, rows * padded(h->n_embd) * 4, 0, MEMORY_DEVICE, "normed"},
         {&l->qkv, rows * padded(q + 2 * kv) * 4, 0, MEMORY_DEVICE, "qkv"},
-        {&l->attended, rows * padded(q) * 4, 0, MEMORY_DEVICE, "attended"},
+        {&l->attended, (n_attended + n_counters) * 4, 0, MEMORY_DEVICE, "attended"},
         {&l->gate_up, rows * 2 * padded(h->n_ff) * 4, 0, MEMORY_DEVICE, "gate and up"},
         {&l->gated, rows * padded(h->n_ff) * 4, 0, MEMORY_DEVICE, "gated"},
         {&l->logits, (uint64_t)MAX_ROWS * l->logits_stride * 4, 0, MEMORY_DEVICE, "logits"},
@@ -224,8 +263,8 @@ static uint32_t count_dispatches(const lane *l, enum lane_path path)
     return n;
 }
 
-otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
-                       const exchange_buffers *exchange, lane **out)
+otr_result lane_create(otr_model *model, uint32_t n_ctx, otr_cache_type cache_type,
+                       uint32_t prefill_rows, const exchange_buffers *exchange, lane **out)
 {
     otr_result result;
     lane *l = calloc(1, sizeof *l);
@@ -237,6 +276,7 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
     l->gpu = model->gpu;
     l->exchange = exchange;
     l->n_ctx = n_ctx;
+    l->cache_type = cache_type;
     l->prefill_rows = prefill_rows;
     l->chunk_rows = prefill_rows;
     l->layers = calloc(model->h.n_layers, sizeof *l->layers);

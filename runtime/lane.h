@@ -7,6 +7,7 @@
 #ifndef OUTRIDER_LANE_H
 #define OUTRIDER_LANE_H
 
+#include "attention.h"
 #include "model.h"
 #include "step_state.h"
 #include "submission.h"
@@ -49,14 +50,16 @@ typedef struct lane {
     uint32_t prefill_rows; /* room for so many rows in a PATH_PREFILL pass */
     uint32_t chunk_rows;   /* rows that such a pass takes: fewer where a layer took too long */
 
-    gpu_buffer words;            /* the lane buffer: state, results, arguments, grids, history */
-    gpu_buffer request;          /* Q_TOKENS + prefill_rows words, written by the host */
-    gpu_buffer k_cache, v_cache; /* [layer][position][kv pairs] of packed halfs */
+    gpu_buffer words;   /* the lane buffer: state, results, arguments, grids, history */
+    gpu_buffer request; /* Q_TOKENS + prefill_rows words, written by the host */
+    otr_cache_type cache_type;
+    gpu_buffer k_cache, v_cache; /* [layer][position][kv words], see shaders/attention.comp */
     uint64_t layer_cache_bytes;  /* from one layer to the next in each */
     gpu_buffer angles;           /* [position][rope pairs] of (cos, sin) */
     gpu_buffer x, normed, qkv, attended, gate_up, gated, logits;
-    gpu_buffer logits_host; /* MAX_ROWS rows, read by the host in evaluation */
-    uint32_t logits_stride; /* floats between rows of logits */
+    gpu_buffer logits_host;         /* MAX_ROWS rows, read by the host in evaluation */
+    uint32_t attention_counters_at; /* words before the counters in attended */
+    uint32_t logits_stride;         /* floats between rows of logits */
 
     VkDescriptorPool descriptors;
     VkCommandPool pool;
@@ -80,8 +83,8 @@ typedef struct lane {
     double layer_ms[N_PATHS]; /* measured time of a layer in the last pass; 0: not known */
 } lane;
 
-otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
-                       const exchange_buffers *exchange, lane **out);
+otr_result lane_create(otr_model *model, uint32_t n_ctx, otr_cache_type cache_type,
+                       uint32_t prefill_rows, const exchange_buffers *exchange, lane **out);
 void lane_destroy(lane **l);
 
 /* ------------------------------------------------------------------ for transformer.c */
@@ -95,6 +98,10 @@ typedef struct binding {
  * for each rows_per_y rows (0: one in all) of the step's rows or output rows. tile: 0, or the
  * dispatch takes part only where tiles of so many rows do (step_state.h), and y counts tiles. */
 uint32_t lane_grid(lane *l, uint32_t x, uint32_t rows_per_y, bool output_rows, uint32_t tile);
+/* The same with z over the positions up to the step's last, `split` to each workgroup. */
+uint32_t lane_grid_positions(lane *l, uint32_t x, uint32_t rows_per_y, uint32_t split);
+/* How attention is done in a path. */
+attention_plan lane_attention_plan(const lane *l, enum lane_path path);
 /* Descriptor set with up to KERNEL_STORAGE_BUFFERS buffers and the step state. */
 otr_result lane_bind(lane *l, const binding *bindings, uint32_t n, VkDescriptorSet *set);
 /* Appends an operation (copied). */

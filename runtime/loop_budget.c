@@ -3,31 +3,28 @@
 
 #include "step_state.h"
 
-#define ATTENTION_PAGE 32 /* as transformer.c and shaders/attention.comp have it */
-
 static uint64_t rounds(uint64_t n, uint64_t of)
 {
     return (n + of - 1) / of;
 }
 
-/* Positions of a page are shared among the lanes for the scores (one loop over the head's pairs
- * each) and for their exponentials; every lane goes over all of them for the maximum and for the
- * sum. */
-static uint64_t loops_of_page(const tuning *t, uint32_t head_size)
+/* A part's pages: the lanes share positions for the scores (a loop over the head's words each),
+ * queries for maxima and totals, and words for the sum of values, in groups of positions where they
+ * are fewer than lanes. Then one workgroup goes over the sums of all parts, for each of its queries
+ * three times. */
+uint64_t loops_of_attention(const attention_plan *plan, uint64_t n_positions)
 {
-    uint64_t shared = rounds(ATTENTION_PAGE, t->attention_lanes);
+    const uint64_t lanes = plan->constants[0], words = plan->constants[1];
+    const uint64_t queries = plan->constants[2] * plan->constants[3], split = plan->constants[4];
+    const uint64_t in_part = n_positions < split ? n_positions : split;
+    const uint64_t groups = words < lanes ? lanes / words : 1;
+    const uint64_t page = 1 + rounds(ATTENTION_PAGE, lanes) * (1 + words) +
+                          rounds(queries, lanes) * 2 * (1 + ATTENTION_PAGE) +
+                          rounds(queries * ATTENTION_PAGE, lanes) + rounds(ATTENTION_PAGE, groups);
+    const uint64_t parts = rounds(n_positions, split);
 
-    return 1 + shared * (1 + head_size / 2) + ATTENTION_PAGE + shared + ATTENTION_PAGE;
-}
-
-uint64_t loops_of_attention(const tuning *t, uint64_t n_positions, uint32_t head_size)
-{
-    return rounds(n_positions, ATTENTION_PAGE) * loops_of_page(t, head_size);
-}
-
-uint64_t loops_max_positions(const tuning *t, uint32_t head_size)
-{
-    return LOOP_BUDGET / loops_of_page(t, head_size) * ATTENTION_PAGE;
+    return rounds(queries * words, lanes) + rounds(in_part, ATTENTION_PAGE) * page +
+           (parts > 1 ? queries * parts * (2 + rounds(words, lanes)) : 0);
 }
 
 /* An invocation has whole rows; the parts of a chunk are a loop with its last test, the rest is
@@ -104,18 +101,19 @@ otr_result loop_budget_check(const otr_model *model, uint32_t n_ctx)
 {
     const tuning *t = tuning_find(model->gpu);
     const hparams *h = &model->h;
-    uint64_t most = loops_max_positions(t, h->head_size);
+    const attention_shape shape = {h->n_heads, h->n_kv_heads, h->head_size, OTR_CACHE_F16};
     otr_result result = OTR_OK;
 
     if (!model->gpu->is_cpu)
         return OTR_OK;
-    if (n_ctx > most)
-        return context_fail(
-            model->context, OTR_ERROR_UNSUPPORTED,
-            "a context of %u positions is too long for %s: software devices are "
-            "trusted with %llu positions of heads of %u; use a smaller context or a "
-            "GPU",
-            n_ctx, model->gpu->info->name, (unsigned long long)most, h->head_size);
+    for (int prefill = 0; prefill < 2; prefill++) {
+        const attention_plan plan = attention_make_plan(
+            t, &shape, false, 1, n_ctx, prefill ? ATTENTION_SPLIT_PREFILL : ATTENTION_SPLIT_ROWS, 0,
+            1);
+        if (loops_of_attention(&plan, n_ctx) > LOOP_BUDGET)
+            return too_long(model, "attention", loops_of_attention(&plan, n_ctx), "a context",
+                            n_ctx);
+    }
     if (loops_of_rmsnorm(t, h->n_embd) > LOOP_BUDGET)
         return too_long(model, "rmsnorm", loops_of_rmsnorm(t, h->n_embd), "an embedding",
                         h->n_embd);

@@ -9,14 +9,14 @@
 #ifndef OUTRIDER_LOOP_BUDGET_H
 #define OUTRIDER_LOOP_BUDGET_H
 
+#include "attention.h"
 #include "model.h"
 #include "tuning.h"
 
 #define LOOP_BUDGET 60000u
 
-uint64_t loops_of_attention(const tuning *t, uint64_t n_positions, uint32_t head_size);
-/* Most positions within the budget. */
-uint64_t loops_max_positions(const tuning *t, uint32_t head_size);
+/* Of a whole context, cut into the plan's parts. */
+uint64_t loops_of_attention(const attention_plan *plan, uint64_t n_positions);
 /* n_chunks: of a row of weights (weight.n_chunks), chunk: weights of each (repack_info.chunk).
  * matvec: MAX_ROWS rows, `lanes` that share a row. */
 uint64_t loops_of_direct(uint64_t n_chunks, uint32_t chunk);

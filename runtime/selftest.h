@@ -75,6 +75,7 @@ typedef struct linear_shape {
 void check_linear(selftest *t, const linear_shape *shape);
 typedef struct head_shape {
     uint32_t n_heads, n_kv_heads, head_size, rope_size;
+    otr_cache_type cache;
 } head_shape;
 void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first);
 void check_swiglu(selftest *t, uint32_t n, uint32_t rows);

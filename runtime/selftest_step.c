@@ -43,7 +43,8 @@ static void random_lane(selftest *t, uint32_t *lane)
         uint32_t *grid = lane + LANE_GRID + 4 * i;
 
         grid[G_Y_ROWS] = rows_per_y[random_bits(t) % 4];
-        grid[G_SOURCE] = random_bits(t) % 2 | tiles[random_bits(t) % (N_TILES + 1)] << G_TILE_SHIFT;
+        grid[G_Z] = 1 + random_bits(t) % 300;
+        grid[G_SOURCE] = random_bits(t) % 4 | tiles[random_bits(t) % (N_TILES + 1)] << G_TILE_SHIFT;
     }
 }
 

@@ -233,6 +233,16 @@ static otr_result check_pair(otr_model *target, otr_model *draft)
     return OTR_OK;
 }
 
+static otr_result check_cache_type(otr_model *model, otr_cache_type type)
+{
+    if (type == OTR_CACHE_Q8_0 && model->h.head_size % 32)
+        return context_fail(model->context, OTR_ERROR_UNSUPPORTED,
+                            "%s: a Q8_0 cache has blocks of 32, which heads of %u can't be cut "
+                            "into; use an F16 cache",
+                            model->name, model->h.head_size);
+    return OTR_OK;
+}
+
 otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
                               otr_session **out)
 {
@@ -253,7 +263,14 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
             target->context, OTR_ERROR_INVALID_ARGUMENT,
             "otr_session_create: n_ctx %u (0 or 2 to %u), prefill_rows %u (at most %u)", p.n_ctx,
             OTR_MAX_CONTEXT, p.prefill_rows, MAX_PREFILL_ROWS);
+    if (p.cache_type != OTR_CACHE_F16 && p.cache_type != OTR_CACHE_Q8_0)
+        return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_session_create: cache_type %d", (int)p.cache_type);
     result = check_pair(target, draft);
+    if (result == OTR_OK)
+        result = check_cache_type(target, p.cache_type);
+    if (result == OTR_OK && draft)
+        result = check_cache_type(draft, p.cache_type);
     if (result != OTR_OK)
         return result;
 
@@ -284,9 +301,9 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
         result = gpu_buffer_create(s->gpu, B_WORDS * 4, MEMORY_READBACK, "block record",
                                    &s->exchange.record);
     if (result == OTR_OK)
-        result = lane_create(target, s->n_ctx, rows, &s->exchange, &s->target);
+        result = lane_create(target, s->n_ctx, p.cache_type, rows, &s->exchange, &s->target);
     if (result == OTR_OK && draft)
-        result = lane_create(draft, s->n_ctx, rows, &s->exchange, &s->draft);
+        result = lane_create(draft, s->n_ctx, p.cache_type, rows, &s->exchange, &s->draft);
     if (result == OTR_OK)
         result = verify_create(s);
     if (result == OTR_OK)

@@ -18,7 +18,8 @@
 #define LANE_GRID 384
 #define LANE_HISTORY 640
 #define MAX_GRIDS 64
-#define MAX_ROWS 17 /* of a pass through the 1..17-row kernels */
+#define MAX_ROWS 17       /* of a pass through the 1..17-row kernels */
+#define ATTENTION_PAGE 32 /* positions that attention weighs at a time */
 
 /* state words */
 #define S_BASE 0      /* absolute position of row 0 */
@@ -43,10 +44,11 @@
 
 /* grid table entry and argument: 4 words each */
 #define G_X 0      /* workgroups in x */
-#define G_Z 1      /* workgroups in z (folded x; see workgroup_index) */
+#define G_Z 1      /* workgroups in z (folded x; see workgroup_index), or positions of each */
 #define G_Y_ROWS 2 /* rows of one workgroup in y; 0: always one */
-#define G_SOURCE                                                                                   \
-    3 /* bit 0: 0 counts S_ROWS, 1 S_OUT_ROWS; from G_TILE_SHIFT: rows of a tile, or 0 */
+/* Bit 0: 0 counts S_ROWS, 1 S_OUT_ROWS; bit 1: z goes over the cached positions, G_Z each; from
+ * G_TILE_SHIFT: rows of a tile, or 0. */
+#define G_SOURCE 3
 /* A dispatch with a tile takes part only where its tile fits: tiles of TILE_MAX cover the rows from
  * the first on, and the least tile that holds them those that are left. */
 #define G_TILE_SHIFT 8

@@ -196,25 +196,36 @@ static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_
 {
     const hparams *h = b->h;
     uint32_t q_pairs = h->n_heads * h->head_size / 2, kv_pairs = h->n_kv_heads * h->head_size / 2;
-    uint32_t push[] = {q_pairs, kv_pairs, h->head_size / 2, h->rope_size / 2, qkv_stride / 2};
+    const attention_shape shape = {h->n_heads, h->n_kv_heads, h->head_size, b->l->cache_type};
+    uint32_t push[] = {q_pairs,          kv_pairs,       h->head_size / 2,
+                       h->rope_size / 2, qkv_stride / 2, attention_scales_at(&shape, b->l->n_ctx)};
     const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->angles)};
-    return add(b, "rope", NULL, &b->t->elementwise_lanes, 1, bindings, 4, push, sizeof push,
-               groups(q_pairs + 2 * kv_pairs, b->t->elementwise_lanes), 1, false);
+    return add(b, attention_rope_shader(shape.cache), NULL, &b->t->elementwise_lanes, 1, bindings,
+               4, push, sizeof push, groups(attention_rope_units(&shape), b->t->elementwise_lanes),
+               1, false);
 }
 
-static otr_result add_attention(builder *b, const binding *k_cache, const binding *v_cache,
-                                uint32_t qkv_stride, uint32_t out_stride)
+/* An operation for each path: they differ in rows and parts. */
+static otr_result add_attention(builder *b, const binding *k_cache, const binding *v_cache)
 {
-    const hparams *h = b->h;
-    struct {
-        uint32_t group, kv_pairs, q_stride, out_stride;
-        float scale;
-    } push = {h->n_heads / h->n_kv_heads, h->n_kv_heads * h->head_size / 2, qkv_stride / 2,
-              out_stride / 2, h->attention_scale};
-    uint32_t constants[] = {b->t->attention_lanes, h->head_size / 2, 32};
     const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->attended)};
-    return add(b, "attention", NULL, constants, 3, bindings, 4, &push, sizeof push, h->n_heads, 1,
-               false);
+    operation op = {.n_push = sizeof(attention_push) / 4, .waits = b->waits};
+    otr_result result = lane_bind(b->l, bindings, 4, &op.set);
+
+    for (int path = 0; path < N_PATHS && result == OTR_OK; path++) {
+        const attention_plan plan = lane_attention_plan(b->l, (enum lane_path)path);
+
+        memset(op.pipeline, 0, sizeof op.pipeline);
+        memcpy(op.push, &plan.push, sizeof plan.push);
+        result = kernel(b, plan.shader, NULL, plan.constants, ATTENTION_CONSTANTS, false,
+                        &op.pipeline[path]);
+        op.grid[path] = lane_grid_positions(b->l, plan.groups_x, plan.rows_per_y, plan.split);
+        if (result == OTR_OK)
+            result = lane_add(b->l, &op);
+        op.waits = false;
+    }
+    b->waits = false;
+    return result;
 }
 
 static otr_result add_swiglu(builder *b, uint32_t half_stride)
@@ -297,7 +308,7 @@ static otr_result build_layer(builder *b, uint32_t layer)
     if ((r = add_rope(b, &k_cache, &v_cache, qkv)) != OTR_OK)
         return r;
     then(b);
-    if ((r = add_attention(b, &k_cache, &v_cache, qkv, att)) != OTR_OK)
+    if ((r = add_attention(b, &k_cache, &v_cache)) != OTR_OK)
         return r;
     then(b);
     if ((r = add_matrix(b, W(WEIGHT_ATTN_OUT), &l->attended, att, &l->x, embd, 0,

@@ -104,6 +104,7 @@ void main()
         uint args = LANE_ARGS + 4 * i;
         lane_words[args] = n == 0u || groups_y == 0u ? 0u : lane_words[grid + G_X];
         lane_words[args + 1] = groups_y;
-        lane_words[args + 2] = lane_words[grid + G_Z];
+        uint z = lane_words[grid + G_Z];
+        lane_words[args + 2] = (source & 2u) == 0u ? z : (base + rows + z - 1u) / z;
     }
 }

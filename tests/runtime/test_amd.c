@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention.h"
 #include "format.h"
 #include "kernel.h"
 #include "repack.h"
@@ -134,11 +135,16 @@ START_TEST(every_kernel_compiles)
         if (repack_find((enum tensor_format)id))
             compile_format(&c, t, repack_find((enum tensor_format)id)->shader);
     for (uint32_t head_size = 32; head_size <= 256; head_size *= 2) {
-        const uint32_t constants[] = {t->attention_lanes, head_size / 2, 32};
-        compile(&c, "attention", constants, 3, false);
+        for (int i = 0; i < 4; i++) {
+            const attention_shape shape = {8, 2, head_size, (otr_cache_type)(i / 2)};
+            const attention_plan plan = attention_make_plan(t, &shape, i % 2, MAX_ROWS, 4096,
+                                                            ATTENTION_SPLIT_ROWS, 0, 1);
+            compile(&c, plan.shader, plan.constants, ATTENTION_CONSTANTS, false);
+        }
     }
     compile(&c, "rmsnorm", &t->norm_lanes, 1, false);
-    compile(&c, "rope", &t->elementwise_lanes, 1, false);
+    compile(&c, "rope_f16", &t->elementwise_lanes, 1, false);
+    compile(&c, "rope_q8", &t->elementwise_lanes, 1, false);
     compile(&c, "swiglu", &t->elementwise_lanes, 1, false);
     compile(&c, "sample", &t->sample_lanes, 1, false);
     compile(&c, "begin", NULL, 0, false);

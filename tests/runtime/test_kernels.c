@@ -40,10 +40,15 @@ static void close_device(void)
 
 /* Query heads, key-value heads, head size, rotated part of it. */
 static const head_shape shapes[] = {
-    {1, 1, 8, 8},  {2, 2, 64, 64}, {4, 2, 8, 4},     {8, 2, 80, 80},
-    {8, 1, 64, 2}, {6, 3, 10, 6},  {16, 4, 128, 96},
+    {1, 1, 8, 8, OTR_CACHE_F16},       {2, 2, 64, 64, OTR_CACHE_F16},
+    {4, 2, 8, 4, OTR_CACHE_F16},       {8, 2, 80, 80, OTR_CACHE_F16},
+    {8, 1, 64, 2, OTR_CACHE_F16},      {6, 3, 10, 6, OTR_CACHE_F16},
+    {16, 4, 128, 96, OTR_CACHE_F16},   {14, 2, 32, 32, OTR_CACHE_F16},
+    {24, 2, 16, 16, OTR_CACHE_F16},    {2, 1, 32, 32, OTR_CACHE_Q8_0},
+    {9, 3, 64, 64, OTR_CACHE_Q8_0},    {3, 1, 96, 50, OTR_CACHE_Q8_0},
+    {16, 2, 128, 128, OTR_CACHE_Q8_0},
 };
-static const uint32_t positions[] = {0, 1, 31, 32, 33, 63, 64, 65};
+static const uint32_t positions[] = {0, 1, 31, 32, 33, 63, 64, 65, 255, 256, 257, 511, 700};
 #define N_OF(array) (sizeof(array) / sizeof(array)[0])
 
 START_TEST(attention_at_page_ends)
@@ -64,6 +69,9 @@ START_TEST(attention_of_all_row_counts)
     for (uint32_t rows = 1; rows <= 17; rows++)
         check_attention(&t, &shapes[2], 25, rows);
     check_attention(&t, &shapes[2], 0, 70); /* as in a prefill */
+    /* Several parts of a prefill. */
+    check_attention(&t, &shapes[2], 2 * ATTENTION_SPLIT_PREFILL - 3, 5);
+    check_attention(&t, &shapes[9], ATTENTION_SPLIT_PREFILL - 3, 5);
     close_device();
 }
 END_TEST
@@ -139,11 +147,13 @@ START_TEST(formulas_keep_the_budget)
 
     open_device();
     for (uint32_t head_size = 2; head_size <= ARCH_MAX_HEAD_SIZE; head_size += 2) {
-        uint64_t most = loops_max_positions(t.tuning, head_size);
-
-        ck_assert_uint_gt(most, 4096); /* of a session that doesn't say */
-        ck_assert_uint_le(loops_of_attention(t.tuning, most, head_size), LOOP_BUDGET);
-        ck_assert_uint_gt(loops_of_attention(t.tuning, most + 1, head_size), LOOP_BUDGET);
+        const attention_shape shape = {8, 1, head_size, OTR_CACHE_F16};
+        const uint32_t splits[] = {ATTENTION_SPLIT_ROWS, ATTENTION_SPLIT_PREFILL};
+        for (size_t i = 0; i < N_OF(splits); i++) {
+            const attention_plan plan = attention_make_plan(t.tuning, &shape, false, 1, 1 << 17,
+                                                            splits[i], 0, 1);
+            ck_assert_uint_le(loops_of_attention(&plan, 1 << 17), LOOP_BUDGET);
+        }
     }
     ck_assert_uint_le(loops_of_sample(t.tuning, 262144), LOOP_BUDGET);
     ck_assert_uint_le(loops_of_rmsnorm(t.tuning, 1 << 17), LOOP_BUDGET);
@@ -166,10 +176,10 @@ END_TEST
 START_TEST(attention_at_the_budget)
 {
     static const uint32_t head_sizes[] = {64, 128, 512};
-    const head_shape shape = {1, 1, head_sizes[_i], 2};
+    const head_shape shape = {1, 1, head_sizes[_i], 2, OTR_CACHE_F16};
 
     open_device();
-    check_attention(&t, &shape, (uint32_t)loops_max_positions(t.tuning, shape.head_size) - 1, 1);
+    check_attention(&t, &shape, 65536 - 1, 1);
     close_device();
 }
 END_TEST
@@ -197,14 +207,12 @@ START_TEST(too_long_a_context_is_refused)
     n_reports = 1;
     if (t.gpu->is_cpu) {
         model = load_model(h.context, MODEL_TARGET);
-        otr_model_info info = {.size = sizeof info};
-        ck_assert_int_eq(otr_model_describe(model, &info), OTR_OK);
-        params.n_ctx = (uint32_t)loops_max_positions(t.tuning, info.head_size) + 1;
+        params.n_ctx = OTR_MAX_CONTEXT;
         ck_assert_int_eq(otr_session_create(model, NULL, &params, &session), OTR_ERROR_UNSUPPORTED);
         ck_assert_ptr_null(session);
         otr_error_message(h.context, message, sizeof message);
-        ck_assert_ptr_nonnull(strstr(message, "use a smaller context"));
-        params.n_ctx--;
+        ck_assert_ptr_nonnull(strstr(message, "a context of 1048576 takes"));
+        params.n_ctx = 40000;
         ck_assert_int_eq(otr_session_create(model, NULL, &params, &session), OTR_OK);
         otr_session_destroy(&session);
         otr_model_destroy(&model);

@@ -217,12 +217,21 @@ typedef struct otr_session otr_session;
 
 #define OTR_MAX_CONTEXT (1u << 20) /* positions of a session at most */
 
+/* What keys and values are kept as. */
+typedef enum otr_cache_type {
+    OTR_CACHE_F16 = 0,
+    /* Signed bytes in blocks of 32 with a float scale: 9 bits an element instead of 16. Needs heads
+     * of a multiple of 32. */
+    OTR_CACHE_Q8_0 = 1,
+} otr_cache_type;
+
 typedef struct otr_session_params {
     size_t size;
     uint32_t n_ctx; /* positions; 0: the target's training context, at most 4096 */
     /* Most rows of a prefill pass; 0: chosen by device and measured time. Results don't depend on
      * it. */
     uint32_t prefill_rows;
+    otr_cache_type cache_type; /* of target and draft */
 } otr_session_params;
 OTR_API otr_session_params otr_session_params_default(void);
 
