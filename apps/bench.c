@@ -19,7 +19,8 @@
 #define MAX_PREFILL 65536
 
 struct settings {
-    const char *model, *draft, *file, *rows, *prefill, *device;
+    const char *model, *draft, *file, *rows, *prefill, *device, *cache_type;
+    otr_cache_type cache;
     int64_t n_predict, draft_max, repeats, depth;
     bool json, quiet, validation;
 };
@@ -45,6 +46,9 @@ static const option options[] = {
      "tokens in the cache before each pass (default 0)"},
     {{"-r", "--repetitions"}, OPTION_INTEGER, AT(repeats), "N", 1, 10000,
      "runs of every test (default 5)"},
+    {{"-ct", "--cache-type"}, OPTION_TEXT, AT(cache_type), "TYPE", 0, 0,
+     "keys and values as f16, or as q8_0: 9 bits an element, not 16,\n"
+     "for long contexts (default f16)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
      "index, UUID or part of a name: see 'outrider devices'"},
     {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0, "print one JSON object"},
@@ -65,10 +69,11 @@ static const command_line line = {
         "--compare shows two results side by side.\n",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
-    .notes = "--json: {schema, version, device, driver, model, draft, copy_bytes_per_second,\n"
-             "results: [{test, rows, repeats, median_s, min_s, max_s, tokens_per_second,\n"
-             "weight_bytes, bytes_per_second, dispatches, host_us, acceptance}]}; test is decode,\n"
-             "verify, prefill, draft or speculate, whose rows are K, 0 without the draft.\n",
+    .notes = "--json: {schema, version, device, driver, model, draft, depth, cache_type,\n"
+             "copy_bytes_per_second, results: [{test, rows, repeats, median_s, min_s, max_s,\n"
+             "tokens_per_second, weight_bytes, bytes_per_second, dispatches, host_us,\n"
+             "acceptance}]}; test is decode, verify, prefill, draft or speculate, whose rows are\n"
+             "K, 0 without the draft.\n",
 };
 
 typedef struct bench {
@@ -257,6 +262,7 @@ static int open_session(bench *b)
     if (need > INT32_MAX)
         return fail(EXIT_CODE_USAGE, "%" PRIu64 " tokens are more than a context can have", need);
     params.n_ctx = (uint32_t)need;
+    params.cache_type = b->settings->cache;
     result = otr_session_create(b->e->target, b->e->draft, &params, &b->session);
     interrupt_watch(b->session);
     return result == OTR_OK ? EXIT_CODE_OK : fail_result(&b->e->log, b->e->context, result);
@@ -264,7 +270,13 @@ static int open_session(bench *b)
 
 static int report(bench *b)
 {
-    bench_report report = {.e = b->e, .results = b->results, .n_results = b->n_results};
+    bench_report report = {
+        .e = b->e,
+        .results = b->results,
+        .n_results = b->n_results,
+        .depth = b->settings->depth,
+        .cache = b->settings->cache,
+    };
     otr_result result = otr_session_measure_copy(b->session, &report.copy_bytes_per_second);
 
     if (result != OTR_OK)
@@ -290,7 +302,9 @@ int command_bench(int argc, char **argv)
     }
     if (!options_parse(&line, argc, argv, &settings, &code))
         return code;
-    code = add_tests(&b);
+    code = options_cache_type(settings.cache_type, &settings.cache);
+    if (!code)
+        code = add_tests(&b);
     if (code)
         goto done;
     params = (engine_params){

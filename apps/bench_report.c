@@ -27,6 +27,11 @@ typedef struct spread {
     double median, least, most;
 } spread;
 
+static const char *cache_name(otr_cache_type type)
+{
+    return type == OTR_CACHE_Q8_0 ? "q8_0" : "f16";
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -177,14 +182,15 @@ json_t *bench_json(const bench_report *report)
         json_decref(results);
         return NULL;
     }
-    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:f,s:o}", "schema", BENCH_SCHEMA, "version",
+    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:I,s:s,s:f,s:o}", "schema", BENCH_SCHEMA, "version",
                      otr_version(), "device", device_json(d), "driver",
                      json_pack("{s:o,s:o,s:I}", "name",
                                json_text(d->driver_name, strlen(d->driver_name)), "info",
                                json_text(d->driver_info, strlen(d->driver_info)), "version",
                                (json_int_t)d->driver_version),
                      "model", model_json(e->target, e->target_path), "draft",
-                     model_json(e->draft, e->draft_path), "copy_bytes_per_second",
+                     model_json(e->draft, e->draft_path), "depth", (json_int_t)report->depth,
+                     "cache_type", cache_name(report->cache), "copy_bytes_per_second",
                      report->copy_bytes_per_second, "results", results);
 }
 
@@ -222,7 +228,11 @@ static void add_side(text *t, const char *letter, const char *path, json_t *root
         if (parts[i])
             text_append_printable(t, parts[i], strlen(parts[i]), 0);
     }
-    text_printf(t, "\n");
+    text_printf(t, ", depth %lld, cache %s\n",
+                (long long)json_integer_value(json_object_get(root, "depth")),
+                json_string_value(json_object_get(root, "cache_type"))
+                    ? json_string_value(json_object_get(root, "cache_type"))
+                    : "f16");
 }
 
 /* The entry of the same test and rows, NULL without one. */

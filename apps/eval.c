@@ -35,6 +35,9 @@ static const option options[] = {
     {{"-c", "--ctx-size"}, OPTION_INTEGER, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
      "window of the perplexity in tokens (default 512, or the\n"
      "model's context if that is less)"},
+    {{"-ct", "--cache-type"}, OPTION_TEXT, AT(cache_type), "TYPE", 0, 0,
+     "keys and values as f16, or as q8_0: 9 bits an element, not 16,\n"
+     "for long contexts (default f16)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
      "index, UUID or part of a name: see 'outrider devices'"},
     {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0, "print one JSON object"},
@@ -157,6 +160,8 @@ int command_eval(int argc, char **argv)
     if (!options_parse(&line, argc, argv, &settings, &code))
         return code;
     code = options_check_ctx(settings.n_ctx);
+    if (!code)
+        code = options_cache_type(settings.cache_type, &settings.cache);
     if (!code)
         code = read_input(&settings, &input, &ids, &n_ids);
     if (code)

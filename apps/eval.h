@@ -13,7 +13,8 @@
 #define EVAL_DEFAULT_WINDOW 512
 
 struct eval_settings {
-    const char *model, *file, *prompt, *ids, *device;
+    const char *model, *file, *prompt, *ids, *device, *cache_type;
+    otr_cache_type cache;
     int64_t n_predict; /* -1: not given */
     int64_t rows;      /* of a pass of the decoding kernels; 0: the prefill's kernels */
     int64_t n_ctx;     /* 0: not given */

@@ -274,3 +274,14 @@ int options_check_ctx(int64_t n_ctx)
                     OTR_MAX_CONTEXT);
     return EXIT_CODE_OK;
 }
+
+int options_cache_type(const char *name, otr_cache_type *type)
+{
+    if (!name || strcmp(name, "f16") == 0)
+        *type = OTR_CACHE_F16;
+    else if (strcmp(name, "q8_0") == 0)
+        *type = OTR_CACHE_Q8_0;
+    else
+        return fail(EXIT_CODE_USAGE, "--cache-type must be f16 or q8_0, not '%s'", name);
+    return EXIT_CODE_OK;
+}

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <outrider/outrider.h>
+
 enum option_kind {
     OPTION_SET,     /* bool, becomes true */
     OPTION_CLEAR,   /* bool, becomes false */
@@ -49,6 +51,8 @@ typedef struct command_line {
 
 /* True: go on. False: leave with *code. */
 bool options_parse(const command_line *line, int argc, char **argv, void *settings, int *code);
+/* F16 where `name` is NULL. */
+int options_cache_type(const char *name, otr_cache_type *type);
 /* Refuses a context of one token, which holds no prompt and text. */
 int options_check_ctx(int64_t n_ctx);
 /* The one of n names that is spelt most like `typed`, or NULL when none is near. */

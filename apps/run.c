@@ -26,6 +26,8 @@
 
 struct settings {
     const char *model, *draft, *prompt, *file, *device;
+    const char *cache_type;
+    otr_cache_type cache;
     int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max;
     double temperature, top_p, min_p, repeat_penalty;
     option_list stop;
@@ -55,6 +57,9 @@ static const option options[] = {
     {{"-c", "--ctx-size"}, OPTION_INTEGER, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
      "context in tokens, prompt and text together\n"
      "(default 0: the model's, at most 4096)"},
+    {{"-ct", "--cache-type"}, OPTION_TEXT, AT(cache_type), "TYPE", 0, 0,
+     "keys and values as f16, or as q8_0: 9 bits an element, not 16,\n"
+     "for long contexts (default f16)"},
     {{"--temp", "--temperature"}, OPTION_NUMBER, AT(temperature), "T", 0, 100,
      "temperature; 0: always the likeliest token (default 0.8)"},
     {{"--top-k"}, OPTION_INTEGER, AT(top_k), "N", -1, INT32_MAX,
@@ -316,6 +321,7 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     if (!e->draft)
         params.draft_max = 0;
     session_params.n_ctx = (uint32_t)settings->n_ctx;
+    session_params.cache_type = settings->cache;
     result = otr_session_create(e->target, e->draft, &session_params, &session);
     if (result != OTR_OK) {
         code = fail_result(&e->log, e->context, result);
@@ -387,6 +393,8 @@ int command_run(int argc, char **argv)
     if (!options_parse(&line, argc, argv, &settings, &code))
         goto done;
     code = options_check_ctx(settings.n_ctx);
+    if (!code)
+        code = options_cache_type(settings.cache_type, &settings.cache);
     if (!code)
         code = read_stops(&settings, &stops);
     if (!code)

@@ -145,6 +145,7 @@ START_TEST(test_ranges)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         EXPECT_REFUSED(RUN("run", "-p", "x", cases[i].option, cases[i].value), 2, cases[i].option,
                        cases[i].message);
+    EXPECT_REFUSED(RUN("run", "-p", "x", "--cache-type", "q4_0"), 2, "f16 or q8_0", "q4_0");
     EXPECT_REFUSED(RUN("eval", "-p", "x", "--rows", "18"), 2, "--rows", "between 0 and 17");
 }
 END_TEST
