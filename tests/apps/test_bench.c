@@ -47,7 +47,7 @@ START_TEST(test_json_and_compare)
 {
     struct program_result r = RUN("bench", "-m", target, "-md", draft, "--json", "-r", "3", "-n",
                                   "12", "--rows", "2,9", "-p", "20", "--draft-max", "3", "-d", "5",
-                                  "-ct", "q8_0");
+                                  "-ct", "f16");
     json_t *object = program_json(&r, 0), *results = json_object_get(object, "results");
     char path[] = "/tmp/outrider-bench-XXXXXX";
     int file = mkstemp(path);
@@ -58,7 +58,7 @@ START_TEST(test_json_and_compare)
     ck_assert(json_is_string(json_object_get(json_object_get(object, "model"), "fnv1a64")));
     ck_assert(json_is_object(json_object_get(object, "draft")));
     ck_assert_double_eq(number(object, "depth"), 5);
-    ck_assert_str_eq(json_string_value(json_object_get(object, "cache_type")), "q8_0");
+    ck_assert_str_eq(json_string_value(json_object_get(object, "cache_type")), "f16");
     ck_assert_uint_eq(json_array_size(results), 7);
     check_result(json_array_get(results, 0), "decode", 1, 1);
     check_result(json_array_get(results, 1), "verify", 2, 2);
