@@ -3,17 +3,24 @@
 
 /* Queries of a workgroup at most: each has its own sums in registers. */
 #define MAX_QUERIES 8
+/* The same for a lane of attention_direct, in words of a head. */
+#define MAX_WORDS_OF_LANE 128
 #define Q8_BLOCK 32 /* elements with one scale */
+/* Positions of a part: few for the row kernels of GPUs, so that a long context keeps the device busy;
+ * many for prefill, whose rows do, and where the parts need a dispatch of their own. Each use has its
+ * own order of summation, and only one. */
+#define SPLIT_FINE 256
+#define SPLIT_COARSE 4096
 
 static uint32_t elements_of_word(otr_cache_type cache)
 {
     return cache == OTR_CACHE_Q8_0 ? 4 : 2;
 }
 
-/* The most query heads of one key-value head that workgroups can share evenly. */
-static uint32_t heads_of_group(uint32_t group)
+/* The most query heads of one key-value head, at most `most`, that workgroups can share evenly. */
+static uint32_t heads_of_group(uint32_t group, uint32_t most)
 {
-    uint32_t heads = MAX_QUERIES;
+    uint32_t heads = most < group ? most : group;
     while (group % heads)
         heads--;
     return heads;
@@ -24,22 +31,32 @@ static uint64_t divided_up(uint64_t n, uint64_t of)
     return (n + of - 1) / of;
 }
 
-attention_plan attention_make_plan(const tuning *t, const attention_shape *s, bool one_row,
-                                   uint32_t rows, uint32_t n_ctx, uint32_t split, uint32_t q_stride,
-                                   float scale)
+/* Queries of a lane of attention_direct. */
+static uint32_t direct_tile(attention_use use, uint32_t words)
 {
+    uint32_t tile = use == ATTENTION_ONE_ROW ? 1 : use == ATTENTION_ROWS ? 2 : 4;
+    while (tile > 1 && tile * words > MAX_WORDS_OF_LANE)
+        tile /= 2;
+    return tile;
+}
+
+attention_plan attention_make_plan(const tuning *t, uint32_t subgroup_size,
+                                   const attention_shape *s, attention_use use, uint32_t rows,
+                                   uint32_t n_ctx, uint32_t q_stride, float scale)
+{
+    const bool direct = t->direct_outputs > 0, q8 = s->cache == OTR_CACHE_Q8_0;
     const uint32_t elements = elements_of_word(s->cache), words = s->head_size / elements;
-    const uint32_t group = s->n_heads / s->n_kv_heads, heads = heads_of_group(group);
-    const uint32_t rows_per_y = one_row ? 1 : MAX_QUERIES / heads;
+    const uint32_t queries = direct ? subgroup_size * direct_tile(use, words) : MAX_QUERIES;
+    const uint32_t group = s->n_heads / s->n_kv_heads, heads = heads_of_group(group, queries);
+    const uint32_t rows_per_y = use == ATTENTION_ONE_ROW ? 1 : queries / heads;
+    const uint32_t split = direct || use == ATTENTION_PREFILL ? SPLIT_COARSE : SPLIT_FINE;
     const uint32_t parts = (uint32_t)divided_up(n_ctx, split);
     const uint64_t out_stride = divided_up((uint64_t)s->n_heads * s->head_size, 4) * 4;
     const uint64_t partials = rows * out_stride / elements;
     const uint64_t n_partials = parts > 1 ? (uint64_t)rows * s->n_heads * parts * (words + 1) : 0;
     const uint64_t out_words = (partials + n_partials) * elements;
-    const uint64_t n_counters = divided_up(rows, rows_per_y) * (s->n_heads / heads);
-
-    return (attention_plan){
-        .shader = s->cache == OTR_CACHE_Q8_0 ? "attention_q8" : "attention_f16",
+    attention_plan plan = {
+        .shader = q8 ? "attention_q8" : "attention_f16",
         .constants = {t->attention_lanes, words, heads, rows_per_y, split},
         .push = {group, s->n_kv_heads, q_stride / elements, (uint32_t)out_stride / elements,
                  attention_scales_at(s, n_ctx), (uint32_t)partials, (uint32_t)out_words, parts,
@@ -48,8 +65,17 @@ attention_plan attention_make_plan(const tuning *t, const attention_shape *s, bo
         .rows_per_y = rows_per_y,
         .split = split,
         .out_words = out_words,
-        .n_counters = n_counters,
+        .n_counters = divided_up(rows, rows_per_y) * (s->n_heads / heads),
     };
+
+    if (direct) {
+        plan.shader = q8 ? "attention_direct_q8" : "attention_direct_f16";
+        plan.constants[0] = subgroup_size;
+        plan.n_counters = 0;
+        if (parts > 1)
+            plan.combine_shader = q8 ? "attention_combine_q8" : "attention_combine_f16";
+    }
+    return plan;
 }
 
 uint64_t attention_cache_bytes(const attention_shape *s, uint32_t n_ctx)

@@ -8,10 +8,13 @@
 #include "tuning.h"
 
 #define ATTENTION_CONSTANTS 5
-/* Positions of a part: few for the row kernels, so that a long context keeps a GPU busy; many for
- * prefill, whose rows do. Each path has its own order of summation, and only one. */
-#define ATTENTION_SPLIT_ROWS 256
-#define ATTENTION_SPLIT_PREFILL 4096
+
+/* The passes that a plan is for. */
+typedef enum attention_use {
+    ATTENTION_ONE_ROW,
+    ATTENTION_ROWS, /* 1..MAX_ROWS: the same bits */
+    ATTENTION_PREFILL,
+} attention_use;
 
 typedef struct attention_shape {
     uint32_t n_heads, n_kv_heads, head_size;
@@ -27,6 +30,7 @@ typedef struct attention_push {
 /* How a pass of up to `rows` rows with a context of n_ctx positions is done. */
 typedef struct attention_plan {
     const char *shader;
+    const char *combine_shader; /* run after it, with the same constants; NULL: none */
     uint32_t constants[ATTENTION_CONSTANTS];
     attention_push push;
     uint32_t groups_x, rows_per_y, split; /* of the dispatch; parts in z */
@@ -35,10 +39,10 @@ typedef struct attention_plan {
     uint64_t out_words, n_counters;
 } attention_plan;
 
-/* one_row: for passes of one row alone. q_stride: floats between rows of q. */
-attention_plan attention_make_plan(const tuning *t, const attention_shape *shape, bool one_row,
-                                   uint32_t rows, uint32_t n_ctx, uint32_t split, uint32_t q_stride,
-                                   float scale);
+/* q_stride: floats between rows of q. */
+attention_plan attention_make_plan(const tuning *t, uint32_t subgroup_size,
+                                   const attention_shape *shape, attention_use use, uint32_t rows,
+                                   uint32_t n_ctx, uint32_t q_stride, float scale);
 
 /* Of one of a layer's two caches. */
 uint64_t attention_cache_bytes(const attention_shape *shape, uint32_t n_ctx);

@@ -51,11 +51,13 @@ attention_plan lane_attention_plan(const lane *l, enum lane_path path)
     const hparams *h = &l->model->h;
     const attention_shape shape = {h->n_heads, h->n_kv_heads, h->head_size, l->cache_type};
     uint32_t rows = path == PATH_ONE ? 1 : path == PATH_ROWS ? MAX_ROWS : l->prefill_rows;
-    uint32_t split = path == PATH_PREFILL ? ATTENTION_SPLIT_PREFILL : ATTENTION_SPLIT_ROWS;
+    attention_use use = path == PATH_ONE    ? ATTENTION_ONE_ROW
+                        : path == PATH_ROWS ? ATTENTION_ROWS
+                                            : ATTENTION_PREFILL;
     uint32_t qkv = (h->n_heads + 2 * h->n_kv_heads) * h->head_size;
 
-    attention_plan plan = attention_make_plan(tuning_find(l->gpu), &shape, path == PATH_ONE, rows,
-                                              l->n_ctx, split, (qkv + 3) / 4 * 4,
+    attention_plan plan = attention_make_plan(tuning_find(l->gpu), l->gpu->subgroup_size, &shape,
+                                              use, rows, l->n_ctx, (qkv + 3) / 4 * 4,
                                               h->attention_scale);
     plan.push.counters_at = l->attention_counters_at;
     return plan;

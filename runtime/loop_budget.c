@@ -23,6 +23,10 @@ uint64_t loops_of_attention(const attention_plan *plan, uint64_t n_positions)
                           rounds(queries * ATTENTION_PAGE, lanes) + rounds(ATTENTION_PAGE, groups);
     const uint64_t parts = rounds(n_positions, split);
 
+    if (!plan->n_counters) /* attention_direct: the rest is unrolled; attention_combine */
+        return in_part > rounds(words, lanes) * (1 + 3 * parts)
+                   ? in_part
+                   : rounds(words, lanes) * (1 + 3 * parts);
     return rounds(queries * words, lanes) + rounds(in_part, ATTENTION_PAGE) * page +
            (parts > 1 ? queries * parts * (2 + rounds(words, lanes)) : 0);
 }
@@ -106,10 +110,9 @@ otr_result loop_budget_check(const otr_model *model, uint32_t n_ctx)
 
     if (!model->gpu->is_cpu)
         return OTR_OK;
-    for (int prefill = 0; prefill < 2; prefill++) {
-        const attention_plan plan = attention_make_plan(
-            t, &shape, false, 1, n_ctx, prefill ? ATTENTION_SPLIT_PREFILL : ATTENTION_SPLIT_ROWS, 0,
-            1);
+    for (int use = ATTENTION_ONE_ROW; use <= ATTENTION_PREFILL; use++) {
+        const attention_plan plan = attention_make_plan(t, model->gpu->subgroup_size, &shape,
+                                                        (attention_use)use, 1, n_ctx, 0, 1);
         if (loops_of_attention(&plan, n_ctx) > LOOP_BUDGET)
             return too_long(model, "attention", loops_of_attention(&plan, n_ctx), "a context",
                             n_ctx);

@@ -430,10 +430,20 @@ static void attend(selftest *t, attention_check *c, const attention_plan *plan, 
     memcpy(c->qkv->mapped, q + first * c->q_stride, (uint64_t)n * c->q_stride * 4);
     state[S_BASE] = base + first;
     state[S_ROWS] = n;
+    kernel_run combine = run;
+    combine.groups[0] = c->s.n_heads;
+    combine.groups[1] = n;
+    combine.groups[2] = 1;
     poison(c->out);
     memset(out + plan->push.counters_at, 0, plan->n_counters * 4);
     if (t->result == OTR_OK)
         selftest_dispatch(t, &run);
+    if (t->result == OTR_OK && plan->combine_shader) {
+        combine.pipeline = selftest_pipeline(t, plan->combine_shader, plan->constants,
+                                             ATTENTION_CONSTANTS, false);
+        if (t->result == OTR_OK)
+            selftest_dispatch(t, &combine);
+    }
     /* The next pass needs them so. */
     for (uint64_t i = 0; i < plan->n_counters && t->result == OTR_OK; i++)
         expect_near(t, 0, i, out[plan->push.counters_at + i], 0, 0);
@@ -471,23 +481,24 @@ static void check_plan(selftest *t, attention_check *c, const attention_plan *pl
 
 void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32_t rows)
 {
-    static const uint32_t splits[] = {ATTENTION_SPLIT_ROWS, ATTENTION_SPLIT_PREFILL};
     const attention_shape attention = attention_of(shape);
     const float scale = 1 / sqrtf((float)shape->head_size);
     const uint32_t positions = base + rows + 40;
     attention_check c = {.s = *shape};
-    attention_plan plans[2][2]; /* [split][one row] */
+    const tuning *const classes[] = {t->tuning,
+                                     tuning_of(t->tuning->direct_outputs ? "gpu" : "software")};
+    attention_plan plans[2][3]; /* [class][use] */
     uint64_t out_words = 0;
 
     c.q = shape->n_heads * shape->head_size;
     c.kv = shape->n_kv_heads * shape->head_size;
     c.q_stride = padded(c.q + 2 * c.kv);
     c.out_stride = padded(c.q);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         /* A row more than there are: it must stay as it is. */
-        attention_plan *p = &plans[i / 2][i % 2];
-        *p = attention_make_plan(t->tuning, &attention, i % 2, rows + 1, positions, splits[i / 2],
-                                 c.q_stride, scale);
+        attention_plan *p = &plans[i / 3][i % 3];
+        *p = attention_make_plan(classes[i / 3], t->gpu->subgroup_size, &attention,
+                                 (attention_use)(i % 3), rows + 1, positions, c.q_stride, scale);
         if (p->out_words + p->n_counters > out_words)
             out_words = p->out_words + p->n_counters;
     }
@@ -511,8 +522,11 @@ void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32
     selftest_begin(t, "attention%s head=%u heads=%u/%u base=%u rows=%u", cache_name(shape),
                    shape->head_size, shape->n_heads, shape->n_kv_heads, base, rows);
     for (t->run = 0; t->run < SELFTEST_RUNS && t->result == OTR_OK; t->run++) {
-        check_plan(t, &c, &plans[0][0], &plans[0][1], q, all, base, rows);
-        check_plan(t, &c, &plans[1][0], &plans[1][1], q, all, base, rows);
+        for (int i = 0; i < 2; i++) {
+            const attention_plan *p = plans[i];
+            check_plan(t, &c, &p[ATTENTION_ROWS], &p[ATTENTION_ONE_ROW], q, all, base, rows);
+            check_plan(t, &c, &p[ATTENTION_PREFILL], &p[ATTENTION_PREFILL], q, all, base, rows);
+        }
     }
     selftest_end(t, "");
     selftest_release(t);

@@ -222,7 +222,15 @@ static otr_result add_attention(builder *b, const binding *k_cache, const bindin
         op.grid[path] = lane_grid_positions(b->l, plan.groups_x, plan.rows_per_y, plan.split);
         if (result == OTR_OK)
             result = lane_add(b->l, &op);
-        op.waits = false;
+        if (result == OTR_OK && plan.combine_shader) {
+            operation combine = op;
+            combine.waits = true;
+            result = kernel(b, plan.combine_shader, NULL, plan.constants, ATTENTION_CONSTANTS,
+                            false, &combine.pipeline[path]);
+            combine.grid[path] = lane_grid(b->l, b->h->n_heads, 1, false, 0);
+            if (result == OTR_OK)
+                result = lane_add(b->l, &combine);
+        }
     }
     b->waits = false;
     return result;

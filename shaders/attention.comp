@@ -11,9 +11,6 @@
 // Parts and pages are of absolute position, and a query sees only its own numbers, so the order of
 // summation depends neither on the rows of the pass nor on HEADS, ROWS or which part is last.
 //
-// The cache has one word for ELEMENTS neighbouring elements of a head: two halfs, or, in a Q8_0
-// cache, four signed bytes, with a float scale for each BLOCK_WORDS words in a plane behind them.
-//
 // Loop iterations of an invocation: for each page 1, PAGE / LANES (1 + WORDS), QUERIES / LANES
 // (2 PAGE), QUERIES PAGE / LANES and PAGE / GROUPS.
 #extension GL_GOOGLE_include_directive : require
@@ -32,34 +29,8 @@ const uint WORDS_PER_LANE = (WORDS + LANES - 1) / LANES;
 // Lanes that sum the same words, each over its own positions of a page.
 const uint GROUPS = WORDS < LANES ? LANES / WORDS : 1;
 
-#ifdef CACHE_Q8_0
-#define VALUES vec4
-#define BLOCK_WORDS 8u
-#else
-#define VALUES vec2
-#endif
+#include "attention_cache.glsl"
 
-layout(push_constant) uniform Push {
-    uint group;       // query heads of one key-value head
-    uint kv_heads;
-    uint q_stride;    // VALUES between rows of q
-    uint out_stride;  // VALUES between rows of the output
-    uint scales_at;   // Q8_0: words before the scales in each cache
-    uint partials_at; // VALUES before the parts' sums in `attended`
-    uint counters_at; // words before the counters there
-    uint max_parts;
-    float scale;
-};
-
-layout(set = 0, binding = 0, std430) readonly buffer Q {
-    VALUES q[];
-};
-layout(set = 0, binding = 1, std430) readonly buffer KCache {
-    uint k_cache[];
-};
-layout(set = 0, binding = 2, std430) readonly buffer VCache {
-    uint v_cache[];
-};
 // The output's rows; the parts' sums [row][query head][part][WORDS + 1], the last of them (maximum,
 // total); a counter of finished parts for each workgroup in x and y, 0 between dispatches.
 layout(set = 0, binding = 3, std430) coherent buffer Out {
@@ -82,25 +53,6 @@ uint first_row;
 uint first_head;
 uint kv_head;
 uint end_positions; // of the last row
-
-VALUES unpacked(uint word)
-{
-#ifdef CACHE_Q8_0
-    return vec4(ivec4(int(word << 24), int(word << 16), int(word << 8), int(word)) >> 24);
-#else
-    return unpackHalf2x16(word);
-#endif
-}
-
-float sum_of(VALUES v)
-{
-#ifdef CACHE_Q8_0
-    precise float sum = (v.x + v.y) + (v.z + v.w);
-#else
-    precise float sum = v.x + v.y;
-#endif
-    return sum;
-}
 
 // Positions that query i sees.
 uint positions_of(uint i)

@@ -137,8 +137,9 @@ START_TEST(every_kernel_compiles)
     for (uint32_t head_size = 32; head_size <= 256; head_size *= 2) {
         for (int i = 0; i < 4; i++) {
             const attention_shape shape = {8, 2, head_size, (otr_cache_type)(i / 2)};
-            const attention_plan plan = attention_make_plan(t, &shape, i % 2, MAX_ROWS, 4096,
-                                                            ATTENTION_SPLIT_ROWS, 0, 1);
+            const attention_plan plan = attention_make_plan(
+                t, c.g->subgroup_size, &shape, i % 2 ? ATTENTION_ROWS : ATTENTION_ONE_ROW, MAX_ROWS,
+                4096, 0, 1);
             compile(&c, plan.shader, plan.constants, ATTENTION_CONSTANTS, false);
         }
     }

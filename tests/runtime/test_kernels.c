@@ -70,8 +70,8 @@ START_TEST(attention_of_all_row_counts)
         check_attention(&t, &shapes[2], 25, rows);
     check_attention(&t, &shapes[2], 0, 70); /* as in a prefill */
     /* Several parts of a prefill. */
-    check_attention(&t, &shapes[2], 2 * ATTENTION_SPLIT_PREFILL - 3, 5);
-    check_attention(&t, &shapes[9], ATTENTION_SPLIT_PREFILL - 3, 5);
+    check_attention(&t, &shapes[2], 2 * 4096 - 3, 5);
+    check_attention(&t, &shapes[9], 4096 - 3, 5);
     close_device();
 }
 END_TEST
@@ -148,10 +148,10 @@ START_TEST(formulas_keep_the_budget)
     open_device();
     for (uint32_t head_size = 2; head_size <= ARCH_MAX_HEAD_SIZE; head_size += 2) {
         const attention_shape shape = {8, 1, head_size, OTR_CACHE_F16};
-        const uint32_t splits[] = {ATTENTION_SPLIT_ROWS, ATTENTION_SPLIT_PREFILL};
-        for (size_t i = 0; i < N_OF(splits); i++) {
-            const attention_plan plan = attention_make_plan(t.tuning, &shape, false, 1, 1 << 17,
-                                                            splits[i], 0, 1);
+        for (int i = 0; i < 6; i++) {
+            const attention_plan plan = attention_make_plan(tuning_of(i / 3 ? "gpu" : "software"),
+                                                            4, &shape, (attention_use)(i % 3), 1,
+                                                            1 << 17, 0, 1);
             ck_assert_uint_le(loops_of_attention(&plan, 1 << 17), LOOP_BUDGET);
         }
     }
