@@ -231,6 +231,7 @@ static otr_result add_attention(builder *b, const binding *k_cache, const bindin
             if (result == OTR_OK)
                 result = lane_add(b->l, &combine);
         }
+        op.waits = false; /* one wait serves them all: a path has one of them */
     }
     b->waits = false;
     return result;

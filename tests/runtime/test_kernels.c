@@ -48,13 +48,15 @@ static const head_shape shapes[] = {
     {9, 3, 64, 64, OTR_CACHE_Q8_0},    {3, 1, 96, 50, OTR_CACHE_Q8_0},
     {16, 2, 128, 128, OTR_CACHE_Q8_0},
 };
-static const uint32_t positions[] = {0, 1, 31, 32, 33, 63, 64, 65, 255, 256, 257, 511, 700};
+static const uint32_t positions[] = {0, 1, 31, 32, 33, 63, 64, 65, 255, 256, 257, 511};
 #define N_OF(array) (sizeof(array) / sizeof(array)[0])
 
 START_TEST(attention_at_page_ends)
 {
     open_device();
     for (size_t p = 0; p < N_OF(positions); p++) {
+        if (harness_is_slow(&h) && p % 4 != 1) /* 1, 63, 256 */
+            continue;
         check_attention(&t, &shapes[_i], positions[p], 1 + (uint32_t)p * 7 % 5);
         if (positions[p] > 0) /* the last row at the position */
             check_attention(&t, &shapes[_i], positions[p] - 1, 2);
@@ -79,7 +81,7 @@ END_TEST
 START_TEST(rope_and_cache_write)
 {
     open_device();
-    for (size_t p = 0; p < N_OF(positions); p++)
+    for (size_t p = 0; p < N_OF(positions); p += harness_is_slow(&h) ? 4 : 1)
         check_rope(&t, &shapes[_i], positions[p], 1 + (uint32_t)p * 7 % 17);
     close_device();
 }
@@ -175,11 +177,11 @@ END_TEST
  */
 START_TEST(attention_at_the_budget)
 {
-    static const uint32_t head_sizes[] = {64, 128, 512};
+    static const uint32_t head_sizes[] = {64, 128, 256, 512};
     const head_shape shape = {1, 1, head_sizes[_i], 2, OTR_CACHE_F16};
 
     open_device();
-    check_attention(&t, &shape, 65536 - 1, 1);
+    check_attention(&t, &shape, 3 * 4096 - 1, 1);
     close_device();
 }
 END_TEST
@@ -211,7 +213,7 @@ START_TEST(too_long_a_context_is_refused)
         ck_assert_int_eq(otr_session_create(model, NULL, &params, &session), OTR_ERROR_UNSUPPORTED);
         ck_assert_ptr_null(session);
         otr_error_message(h.context, message, sizeof message);
-        ck_assert_ptr_nonnull(strstr(message, "a context of 1048576 takes"));
+        ck_assert_ptr_nonnull(strstr(message, "use a smaller context"));
         params.n_ctx = 40000;
         ck_assert_int_eq(otr_session_create(model, NULL, &params, &session), OTR_OK);
         otr_session_destroy(&session);
@@ -237,7 +239,7 @@ int main(int argc, char **argv)
     TCase *budget = tcase_create("budget");
     tcase_set_timeout(budget, 300);
     tcase_add_test(budget, formulas_keep_the_budget);
-    tcase_add_loop_test(budget, attention_at_the_budget, 0, 3);
+    tcase_add_loop_test(budget, attention_at_the_budget, 0, 4);
     tcase_add_loop_test(budget, long_rows, 0, 4);
     tcase_add_test(budget, too_long_a_context_is_refused);
     /* The budget is lavapipe's: the tests of it run there only, by argument. */
