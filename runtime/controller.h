@@ -14,9 +14,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CONTROLLER_MAX_DRAFT 16
+#include "calibration.h"
+
+#define CONTROLLER_MAX_DRAFT CALIBRATION_POSITIONS
 #define CONTROLLER_MAX_ROWS (CONTROLLER_MAX_DRAFT + 1)
-#define CONTROLLER_BANDS 8
+#define CONTROLLER_BANDS CALIBRATION_BANDS
 
 enum drafter {
     DRAFTER_NONE, /* plain decoding */
@@ -78,9 +80,10 @@ typedef struct controller_decision {
      * the end of the text is affordable; then the draft's cache begins there. 0: nothing to do. */
     uint32_t catch_up_rows;
     /* For the early stop: the chance of acceptance for each band of the draft's probability
-     * (controller_band), and the survival under which the chain ends after its token i. 0: never. */
+     * (calibration_band), and the survival under which the chain ends after its token i. 0: never. */
     float band_acceptance[CONTROLLER_BANDS];
     float stop[CONTROLLER_MAX_DRAFT];
+    uint32_t ngram_match;    /* of the context, for controller_record */
     double expected_speedup; /* over plain decoding */
 } controller_decision;
 
@@ -99,17 +102,9 @@ typedef struct controller_outcome {
 
 typedef struct measured_time {
     double ms;
-    double n; /* passes, with forgetting */
-    double variance; /* relative */
+    double n;        /* passes, with forgetting */
+    double variance; /* of one pass, relative */
 } measured_time;
-
-/* Chance of acceptance: Beta counts with forgetting. */
-typedef struct calibration {
-    double hits, tries;             /* all together */
-    double recent_hits, recent_tries; /* the last dozen, to see a change */
-    double band_hits[CONTROLLER_BANDS], band_tries[CONTROLLER_BANDS];
-    double at_hits[CONTROLLER_MAX_DRAFT], at_tries[CONTROLLER_MAX_DRAFT]; /* by position */
-} calibration;
 
 typedef struct drafter_state {
     calibration calibration;
@@ -129,7 +124,7 @@ typedef struct controller {
     double overlap;
     drafter_state drafters[N_DRAFTERS];
     double run_ms, loss_ms; /* loss: against plain decoding, gains subtracted */
-    double gained_ms, largest_block_ms;
+    double largest_block_ms;
     uint64_t n_blocks, n_tokens, n_reasons[N_DECISION_REASONS];
     uint32_t since_plain, since_explored; /* blocks */
     uint32_t explored[CONTROLLER_MAX_ROWS];
@@ -145,10 +140,6 @@ void controller_record_prefill(controller *c, uint32_t n_rows, double ms);
 /* A pass measured elsewhere, such as when the session began. */
 void controller_record_pass(controller *c, uint32_t n_rows, double ms);
 void controller_record_draft_step(controller *c, double ms);
-
-/* Band of a draft's probability, or of an n-gram's match. */
-uint32_t controller_band(float probability);
-uint32_t controller_match_band(uint32_t match);
 
 /* Estimates, for statistics and --verbose. */
 double controller_target_ms(const controller *c, uint32_t n_rows);
