@@ -5,8 +5,8 @@
 #include <math.h>
 
 /* Before any data: a draft that was worth loading agrees more often than not. */
-#define PRIOR_HITS 1.3
-#define PRIOR_TRIES 2.0
+#define PRIOR_HITS 2.0
+#define PRIOR_TRIES 3.0
 /* Weight of the mean of all in a band and at a position. */
 #define BAND_PRIOR 8.0
 #define POSITION_PRIOR 16.0

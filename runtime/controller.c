@@ -9,12 +9,14 @@
 #define USED_SHARE 0.8
 /* Of a plain token: a block gives one in any case, so this much may be lost before it begins. */
 #define SPARE 0.9
-#define MIN_PLAIN_PASSES 2
+#define MIN_PLAIN_PASSES 1
 #define MAX_BLOCKS_WITHOUT_PLAIN 64
 #define FIRST_INTERVAL 4
 #define LEAST_INTERVAL 8
 #define MOST_INTERVAL 512
-#define FIRST_PROBE_DRAFT 2
+#define PROBE_DRAFT 2
+/* Of a plain token: where a probe could lose more, it drafts one token. */
+#define PROBE_LOSS 0.5
 /* To start, and to go on. */
 #define GAIN_TO_START 1.02
 #define GAIN_TO_GO_ON 1.0
@@ -22,20 +24,21 @@
 #define GAIN_TO_EXPLORE 1.03
 #define EXPLORE_STRIDE 3
 #define MAX_EXPLORED 2
-#define SLOPE_PRIOR 0.1   /* of plain time, a row more */
-#define CATCH_UP_PRIOR 0.2 /* row of a prefill / step, where nothing was measured */
-#define MIN_TAIL_ROWS 64
-#define CATCH_UP_BLOCKS 16 /* over which a catch-up must pay */
-#define LEAST_GAIN 0.06   /* weight of a new time */
-#define COMMON_DRIFT 0.02 /* part of a time's change that the other row counts follow */
+#define SLOPE_PRIOR 0.1        /* of plain time, a row more */
+#define CATCH_UP_PRIOR 0.2     /* row of a prefill / step, where nothing was measured */
+#define TAIL_ROWS 32           /* the least that a draft may see */
+#define UNKNOWN_DEVIATION 0.05 /* of a time measured once */
+#define CATCH_UP_BLOCKS 16     /* over which a catch-up must pay */
+#define LEAST_GAIN 0.06        /* weight of a new time */
+#define COMMON_DRIFT 0.02      /* part of a time's change that the other row counts follow */
 #define STOP_SLACK 0.9
 #define MIN_INFORMATION 0.08
 
 const char *decision_reason_string(enum decision_reason reason)
 {
     static const char *const names[N_DECISION_REASONS] = {
-        "pays",       "drafted ahead", "probe",   "new row count", "measuring plain decoding",
-        "no gain",    "loss budget",   "no room", "no drafter",
+        "pays",    "drafted ahead", "probe",   "new row count", "measuring plain decoding",
+        "no gain", "loss budget",   "no room", "no drafter",
     };
     return (unsigned)reason < N_DECISION_REASONS ? names[reason] : "unknown";
 }
@@ -59,7 +62,6 @@ void controller_init(controller *c, const controller_params *params)
     c->overlap = params->overlap;
     for (int i = 0; i < N_DRAFTERS; i++) {
         c->drafters[i].interval = FIRST_INTERVAL;
-        c->drafters[i].probe_draft = FIRST_PROBE_DRAFT;
     }
 }
 
@@ -87,7 +89,7 @@ static void measure(measured_time *t, double ms)
 static double uncertainty(const measured_time *t)
 {
     double n = t->n < 1 / LEAST_GAIN ? t->n : 1 / LEAST_GAIN;
-    return n > 0 ? sqrt(t->variance / n) : 1;
+    return n < 2 ? UNKNOWN_DEVIATION : sqrt(t->variance / n);
 }
 
 static double plain_ms(const controller *c)
@@ -188,19 +190,31 @@ static bool affordable(const controller *c, double catch_up_ms)
     return catch_up_ms <= controller_budget_ms(c) + SPARE * plain_ms(c);
 }
 
-/* Blocks between probes that lose everything, so that they take three quarters of the budget. */
+static double probe_loss(const controller *c, enum drafter drafter, uint32_t n_draft)
+{
+    double chain = drafter == DRAFTER_MODEL ? n_draft * controller_draft_ms(c) : 0;
+    return target_ms(c, n_draft + 1, false) - plain_ms(c) + chain;
+}
+
+static uint32_t probe_draft(const controller *c, enum drafter drafter)
+{
+    return probe_loss(c, drafter, PROBE_DRAFT) > PROBE_LOSS * plain_ms(c) ? 1 : PROBE_DRAFT;
+}
+
+/* Blocks between probes that lose everything, so that they take three quarters of the budget. The
+ * draft catches up by what was written since, or by the end of it. */
 static uint32_t longest_interval(const controller *c, enum drafter drafter)
 {
     double income = 0.75 * USED_SHARE * c->params.loss_share * plain_ms(c);
-    double loss = target_ms(c, FIRST_PROBE_DRAFT + 1, false) - plain_ms(c);
+    double loss = probe_loss(c, drafter, probe_draft(c, drafter)), blocks = loss / income;
 
     if (drafter == DRAFTER_MODEL) {
-        loss += FIRST_PROBE_DRAFT * controller_draft_ms(c);
-        income -= catch_up_row_ms(c);
+        double row = catch_up_row_ms(c);
+        blocks = (loss + TAIL_ROWS * row) / income;
+        if (income > row && loss / (income - row) < blocks)
+            blocks = loss / (income - row);
     }
-    if (income <= 0)
-        return MOST_INTERVAL;
-    return (uint32_t)clamp(loss / income, LEAST_INTERVAL, MOST_INTERVAL);
+    return (uint32_t)clamp(blocks, LEAST_INTERVAL, MOST_INTERVAL);
 }
 
 /* ---------------------------------------------------------------------------------- options */
@@ -305,23 +319,20 @@ static bool could_pay(const controller *c, enum drafter drafter, uint32_t most)
 }
 
 /* Rows of a catch-up that can be paid now; 0: none. */
-static uint32_t payable_rows(const controller *c, uint32_t lag, bool first)
+static uint32_t payable_rows(const controller *c, uint32_t lag)
 {
     double row = catch_up_row_ms(c);
 
     if (affordable(c, lag * row))
         return lag;
-    /* Only a draft that has seen nothing yet may begin in the middle. */
-    double rows = (controller_budget_ms(c) + SPARE * plain_ms(c)) / row;
-    return first && rows >= MIN_TAIL_ROWS && rows >= lag / 8 ? (uint32_t)rows : 0;
+    return affordable(c, TAIL_ROWS * row) && lag > TAIL_ROWS ? TAIL_ROWS : 0;
 }
 
 /* --------------------------------------------------------------------------------- decision */
 
 /* Survival under which token k + 1 and those after it cost more than they bring, at the rate of
  * the whole: lambda (T(j) - T(k)) against the sum of the chances, for the best j. */
-static void set_stops(const controller *c, const plan *p, const chances *a,
-                      controller_decision *d)
+static void set_stops(const controller *c, const plan *p, const chances *a, controller_decision *d)
 {
     const calibration *k = &c->drafters[p->drafter].calibration;
     double lambda = rate(p);
@@ -361,7 +372,7 @@ static void stay_plain(controller_decision *d, enum decision_reason why)
 {
     d->drafter = DRAFTER_NONE;
     d->schedule = SCHEDULE_SERIAL;
-    d->n_draft = 0;
+    d->n_draft = d->n_next = 0;
     d->catch_up_rows = 0;
     d->reason = why;
 }
@@ -372,6 +383,7 @@ static void take(const controller *c, const plan *p, const chances *a, enum deci
     d->drafter = p->drafter;
     d->schedule = p->schedule;
     d->n_draft = p->n_draft;
+    d->n_next = p->n_draft;
     d->reason = why;
     d->expected_speedup = rate(p) * plain_ms(c);
     if (c->params.stops_early && p->drafter == DRAFTER_MODEL && why == REASON_PAYS)
@@ -389,7 +401,6 @@ typedef struct candidate {
 static candidate consider(const controller *c, enum drafter drafter, const controller_context *x,
                           uint32_t room)
 {
-    const drafter_state *s = &c->drafters[drafter];
     candidate out = {.most = room, .chances = estimate(c, drafter, x)};
 
     if (!c->params.drafters[drafter])
@@ -397,7 +408,7 @@ static candidate consider(const controller *c, enum drafter drafter, const contr
     if (drafter == DRAFTER_NGRAM && x->n_ngram < out.most)
         out.most = x->n_ngram;
     if (out.most && drafter == DRAFTER_MODEL && x->draft_lag > 1) {
-        out.rows = payable_rows(c, x->draft_lag, !s->n_blocks);
+        out.rows = payable_rows(c, x->draft_lag);
         out.catch_up_ms = (out.rows ? out.rows : x->draft_lag) * catch_up_row_ms(c);
     }
     out.plan = (plan){.tokens = 1, .ms = plain_ms(c)};
@@ -457,7 +468,8 @@ static bool probe(const controller *c, enum drafter drafter, const candidate *k,
 
     if (!k->most || (!first && s->waited < s->interval) || !could_pay(c, drafter, k->most))
         return false;
-    plan p = {.drafter = drafter, .n_draft = s->probe_draft < k->most ? s->probe_draft : k->most};
+    uint32_t n_draft = s->probe_draft ? s->probe_draft : probe_draft(c, drafter);
+    plan p = {.drafter = drafter, .n_draft = n_draft < k->most ? n_draft : k->most};
     p.schedule = drafter == DRAFTER_NGRAM ? SCHEDULE_SERIAL : only_schedule(c);
     p.tokens = 1;
     p.ms = block_ms(c, &p, 0, false, false);
@@ -487,8 +499,7 @@ static enum decision_reason choose(controller *c, const controller_context *x, u
         return REASON_PLAIN_TIME;
     /* A drafter never tried comes first, an unknown one being worth a block. */
     for (int i = DRAFTER_MODEL; i < N_DRAFTERS; i++)
-        if ((!best || !c->drafters[i].n_blocks) &&
-            probe(c, (enum drafter)i, &candidates[i], d)) {
+        if ((!best || !c->drafters[i].n_blocks) && probe(c, (enum drafter)i, &candidates[i], d)) {
             candidate *k = &candidates[i];
             d->catch_up_rows = k->rows;
             if (k->catch_up_ms > 0 && !k->rows)
@@ -530,6 +541,8 @@ static enum decision_reason use_ahead(const controller *c, const controller_cont
     if (rate(&p) * plain_ms(c) < GAIN_TO_GO_ON)
         return REASON_NO_GAIN;
     take(c, &p, &k.chances, REASON_READY, d);
+    if (k.plan.n_draft)
+        d->n_next = k.plan.n_draft;
     return REASON_READY;
 }
 
@@ -558,9 +571,9 @@ void controller_decide(controller *c, const controller_context *x, controller_de
 
 static void learn_times(controller *c, const controller_decision *d, const controller_outcome *o)
 {
-    double verify = o->verify_ms > 0     ? o->verify_ms
-                    : !o->drafted        ? o->total_ms - o->catch_up_ms
-                                         : 0;
+    double verify = o->verify_ms > 0 ? o->verify_ms
+                    : !o->drafted    ? o->total_ms - o->catch_up_ms
+                                     : 0;
 
     if (d->catch_up_rows && o->catch_up_ms > 0)
         measure(&c->catch_up, o->catch_up_ms / d->catch_up_rows);
@@ -576,8 +589,7 @@ static void learn_times(controller *c, const controller_decision *d, const contr
     if (c->target[o->drafted].n <= 0)
         controller_record_pass(c, o->drafted + 1, verify);
     else if (shorter > 0 && verify > 0)
-        c->overlap += LEAST_GAIN *
-                      (clamp((pass + ahead - verify) / shorter, 0, 1) - c->overlap);
+        c->overlap += LEAST_GAIN * (clamp((pass + ahead - verify) / shorter, 0, 1) - c->overlap);
 }
 
 static bool learn_acceptance(controller *c, const controller_decision *d,
@@ -606,7 +618,7 @@ static void settle(controller *c, const controller_decision *d, const controller
     bool pays = k.plan.n_draft && rate(&k.plan) * plain_ms(c) > GAIN_TO_START;
 
     s->waited = 0;
-    s->probe_draft = FIRST_PROBE_DRAFT;
+    s->probe_draft = 0;
     if (pays || (s->on && k.plan.n_draft)) {
         s->on = true;
         s->interval = FIRST_INTERVAL;

@@ -35,25 +35,25 @@ enum schedule {
 
 /* Why a decision is what it is. */
 enum decision_reason {
-    REASON_PAYS,        /* speculation, expected to gain most */
-    REASON_READY,       /* speculation: the block was drafted ahead */
-    REASON_PROBE,       /* speculation, to see whether it pays again */
-    REASON_EXPLORE,     /* speculation with a row count never measured */
-    REASON_PLAIN_TIME,  /* plain, to measure plain decoding */
-    REASON_NO_GAIN,     /* plain: no K is expected to gain */
-    REASON_BUDGET,      /* plain: the loss so far allows no more */
-    REASON_NO_ROOM,     /* plain: the context or the wanted tokens end */
-    REASON_NO_DRAFTER,  /* plain: nothing proposes */
+    REASON_PAYS,       /* speculation, expected to gain most */
+    REASON_READY,      /* speculation: the block was drafted ahead */
+    REASON_PROBE,      /* speculation, to see whether it pays again */
+    REASON_EXPLORE,    /* speculation with a row count never measured */
+    REASON_PLAIN_TIME, /* plain, to measure plain decoding */
+    REASON_NO_GAIN,    /* plain: no K is expected to gain */
+    REASON_BUDGET,     /* plain: the loss so far allows no more */
+    REASON_NO_ROOM,    /* plain: the context or the wanted tokens end */
+    REASON_NO_DRAFTER, /* plain: nothing proposes */
     N_DECISION_REASONS,
 };
 const char *decision_reason_string(enum decision_reason reason);
 
 typedef struct controller_params {
-    bool drafters[N_DRAFTERS];     /* which there are; DRAFTER_NONE is ignored */
-    bool schedules[N_SCHEDULES];   /* which are allowed, for the draft model; one at least */
-    bool stops_early;              /* the device obeys decision.stop */
-    uint32_t max_draft;            /* 1..16 */
-    double loss_share;             /* of plain time that may be lost: 0.02 */
+    bool drafters[N_DRAFTERS];   /* which there are; DRAFTER_NONE is ignored */
+    bool schedules[N_SCHEDULES]; /* which are allowed, for the draft model; one at least */
+    bool stops_early;            /* the device obeys decision.stop */
+    uint32_t max_draft;          /* 1..16 */
+    double loss_share;           /* of plain time that may be lost: 0.02 */
     /* Before anything is measured: bytes of the draft's weights / of the target's; 0: unknown. */
     double cost_prior;
     double overlap; /* 0: what runs together takes the sum of the times, 1: the longer one */
@@ -63,12 +63,12 @@ controller_params controller_params_default(void);
 
 /* Everything that is known before a block. */
 typedef struct controller_context {
-    uint32_t max_draft;  /* room in the context, tokens still wanted - 1; more than 16 is fine */
-    uint32_t draft_lag;  /* positions that the draft's cache lacks before its next step's row */
-    uint32_t n_ahead;    /* tokens that the draft has ready for this block (pipelined) */
-    uint32_t n_ngram;    /* tokens that the n-gram drafter proposes, 0..16 */
+    uint32_t max_draft;   /* room in the context, tokens still wanted - 1; more than 16 is fine */
+    uint32_t draft_lag;   /* positions that the draft's cache lacks before its next step's row */
+    uint32_t n_ahead;     /* tokens that the draft has ready for this block (pipelined) */
+    uint32_t n_ngram;     /* tokens that the n-gram drafter proposes, 0..16 */
     uint32_t ngram_match; /* length of its match */
-    bool new_character;  /* a new turn, a code fence, a repeated n-gram: probe again soon */
+    bool new_character;   /* a new turn, a code fence, a repeated n-gram: probe again soon */
 } controller_context;
 
 typedef struct controller_decision {
@@ -76,6 +76,7 @@ typedef struct controller_decision {
     enum schedule schedule;
     enum decision_reason reason;
     uint32_t n_draft; /* K; 0 without a drafter */
+    uint32_t n_next;  /* K of the block that is drafted ahead, when pipelined */
     /* Rows by which the draft's cache is brought up to date first: draft_lag, or fewer when only
      * the end of the text is affordable; then the draft's cache begins there. 0: nothing to do. */
     uint32_t catch_up_rows;
@@ -110,9 +111,9 @@ typedef struct drafter_state {
     calibration calibration;
     bool on;
     uint64_t n_blocks, n_probes;
-    uint32_t interval; /* blocks from one probe to the next while off */
-    uint32_t waited;   /* blocks since the last one with this drafter */
-    uint32_t probe_draft; /* K of the next probe */
+    uint32_t interval;    /* blocks from one probe to the next while off */
+    uint32_t waited;      /* blocks since the last one with this drafter */
+    uint32_t probe_draft; /* K of the next probe; 0: the usual */
 } drafter_state;
 
 typedef struct controller {
@@ -120,7 +121,7 @@ typedef struct controller {
     measured_time target[CONTROLLER_MAX_ROWS]; /* [rows - 1] */
     measured_time draft;                       /* a step */
     measured_time catch_up;                    /* a row */
-    double prefill_row_ms; /* of the target; a prior for the draft's */
+    double prefill_row_ms;                     /* of the target; a prior for the draft's */
     double overlap;
     drafter_state drafters[N_DRAFTERS];
     double run_ms, loss_ms; /* loss: against plain decoding, gains subtracted */

@@ -116,8 +116,8 @@ typedef struct simulation {
     simulation_result *result;
     ngram *ngram; /* NULL: not used */
     uint64_t random;
-    size_t position;   /* of the next token */
-    uint32_t n_ahead;  /* tokens drafted ahead for it */
+    size_t position;  /* of the next token */
+    uint32_t n_ahead; /* tokens drafted ahead for it */
     size_t draft_lag;
 } simulation;
 
@@ -135,7 +135,8 @@ static bool hit_at(const simulation *s, size_t position)
 }
 
 /* Length of the chain: as the device stops it. */
-static uint32_t chain_length(const simulation *s, const controller_decision *d, float *probabilities)
+static uint32_t chain_length(const simulation *s, const controller_decision *d,
+                             float *probabilities)
 {
     double survival = 1;
 
@@ -154,16 +155,16 @@ static void verify_pipelined(simulation *s, const controller_decision *d, contro
 {
     const simulation_costs *costs = s->costs;
     double pass = noisy(s, costs->target_ms[o->drafted]);
-    double step = noisy(s, costs->draft_ms), ahead = (o->drafted + 1) * step;
+    double step = noisy(s, costs->draft_ms), ahead = (d->n_next + 1) * step;
     double shorter = pass < ahead ? pass : ahead;
     size_t bonus = s->position + o->drafted;
     bool whole = o->accepted == o->drafted && hit_at(s, bonus) &&
-                 bonus + 1 + d->n_draft < s->trace->n;
+                 bonus + 1 + d->n_next < s->trace->n;
 
     if (whole) {
         o->verify_ms = pass + ahead - costs->overlap * shorter;
-        o->n_steps_ahead = o->drafted + 1;
-        s->n_ahead = o->drafted;
+        o->n_steps_ahead = d->n_next + 1;
+        s->n_ahead = d->n_next;
     } else { /* what was drafted so far is dropped */
         o->verify_ms = pass + (1 - costs->overlap) * shorter;
         o->n_steps_ahead = step > 0 ? shorter / step : 0;
@@ -239,14 +240,17 @@ static void count(simulation *s, const controller_decision *d, const controller_
 static void decide_fixed(const simulation *s, const simulation_policy *p,
                          const controller_context *x, controller_decision *d)
 {
-    *d = (controller_decision){.drafter = p->drafter, .schedule = p->schedule,
-                               .n_draft = p->n_draft, .reason = REASON_PAYS};
+    *d = (controller_decision){.drafter = p->drafter,
+                               .schedule = p->schedule,
+                               .n_draft = p->n_draft,
+                               .reason = REASON_PAYS};
     if (d->n_draft > x->max_draft)
         d->n_draft = x->max_draft;
     if (d->drafter == DRAFTER_NGRAM && d->n_draft > x->n_ngram)
         d->n_draft = x->n_ngram;
     if (!d->n_draft)
         d->drafter = DRAFTER_NONE;
+    d->n_next = d->n_draft;
     if (d->drafter == DRAFTER_MODEL)
         d->catch_up_rows = (uint32_t)s->draft_lag;
 }

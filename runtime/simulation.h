@@ -21,7 +21,7 @@ typedef struct trace_position {
 typedef struct trace {
     trace_position *positions; /* of the output */
     size_t n;
-    int32_t *prompt; /* NULL: the n-gram drafter sees the output only */
+    int32_t *prompt;   /* NULL: the n-gram drafter sees the output only */
     uint32_t n_prompt; /* tokens that are prefilled */
 } trace;
 
@@ -43,11 +43,11 @@ void trace_free(trace *t);
 typedef struct simulation_costs {
     double target_ms[CONTROLLER_MAX_ROWS]; /* [rows - 1] */
     double draft_ms;                       /* a step */
-    double prefill_ratio; /* a row of a prefill / a step, of either model */
-    double overlap;       /* 0..1, as in controller_params */
-    double transfer_ms;   /* a block, between two devices */
-    double noise;         /* relative standard deviation of each time */
-    uint64_t seed;        /* of the noise */
+    double prefill_ratio;                  /* a row of a prefill / a step, of either model */
+    double overlap;                        /* 0..1, as in controller_params */
+    double transfer_ms;                    /* a block, between two devices */
+    double noise;                          /* relative standard deviation of each time */
+    uint64_t seed;                         /* of the noise */
 } simulation_costs;
 
 typedef struct simulation_policy {
