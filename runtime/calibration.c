@@ -9,11 +9,11 @@
 #define PRIOR_TRIES 3.0
 /* Weight of the mean of all in a band and at a position. */
 #define BAND_PRIOR 8.0
-#define POSITION_PRIOR 16.0
-/* What a token leaves of the counts before it: means over about 100, 50 and 12 tokens. */
-#define KEEP 0.99
+#define POSITION_PRIOR 40.0
+/* What a token leaves of the counts before it: means over about 200, 50 and 20 tokens. */
+#define KEEP 0.995
 #define KEEP_POSITION 0.98
-#define KEEP_RECENT 0.92
+#define KEEP_RECENT 0.95
 /* Deviations, and tokens, that make a change. */
 #define CHANGE_DEVIATIONS 3.0
 #define CHANGE_TRIES 5.0

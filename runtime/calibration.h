@@ -11,7 +11,7 @@
 
 typedef struct calibration {
     double hits, tries;               /* all together */
-    double recent_hits, recent_tries; /* the last dozen, to see a change */
+    double recent_hits, recent_tries; /* the last twenty, to see a change */
     double band_hits[CALIBRATION_BANDS], band_tries[CALIBRATION_BANDS];
     double at_hits[CALIBRATION_POSITIONS], at_tries[CALIBRATION_POSITIONS];
 } calibration;

@@ -12,11 +12,12 @@
 #define MIN_PLAIN_PASSES 1
 #define MAX_BLOCKS_WITHOUT_PLAIN 64
 #define FIRST_INTERVAL 4
-#define LEAST_INTERVAL 8
+#define LEAST_INTERVAL 4
 #define MOST_INTERVAL 512
 #define PROBE_DRAFT 2
 /* Of a plain token: where a probe could lose more, it drafts one token. */
 #define PROBE_LOSS 0.5
+#define LEAST_PROBE_LOSS 0.25 /* of the worst one: what is taken for expected */
 /* To start, and to go on. */
 #define GAIN_TO_START 1.02
 #define GAIN_TO_GO_ON 1.0
@@ -31,6 +32,7 @@
 #define CATCH_UP_BLOCKS 16     /* over which a catch-up must pay */
 #define LEAST_GAIN 0.06        /* weight of a new time */
 #define COMMON_DRIFT 0.02      /* part of a time's change that the other row counts follow */
+#define DOUBT 1.0              /* standard deviations */
 #define STOP_SLACK 0.9
 #define MIN_INFORMATION 0.08
 
@@ -201,12 +203,16 @@ static uint32_t probe_draft(const controller *c, enum drafter drafter)
     return probe_loss(c, drafter, PROBE_DRAFT) > PROBE_LOSS * plain_ms(c) ? 1 : PROBE_DRAFT;
 }
 
-/* Blocks between probes that lose everything, so that they take three quarters of the budget. The
- * draft catches up by what was written since, or by the end of it. */
+/* Blocks between probes, so that they take three quarters of the budget when they bring what is
+ * expected now. The draft catches up by what was written since, or by the end of it. */
 static uint32_t longest_interval(const controller *c, enum drafter drafter)
 {
     double income = 0.75 * USED_SHARE * c->params.loss_share * plain_ms(c);
-    double loss = probe_loss(c, drafter, probe_draft(c, drafter)), blocks = loss / income;
+    double worst = probe_loss(c, drafter, probe_draft(c, drafter));
+    double loss = worst - calibration_mean(&c->drafters[drafter].calibration) * plain_ms(c);
+
+    loss = loss > LEAST_PROBE_LOSS * worst ? loss : LEAST_PROBE_LOSS * worst;
+    double blocks = loss / income;
 
     if (drafter == DRAFTER_MODEL) {
         double row = catch_up_row_ms(c);
@@ -390,6 +396,11 @@ static void take(const controller *c, const plan *p, const chances *a, enum deci
         set_stops(c, p, a, d);
 }
 
+static enum schedule only_schedule(const controller *c)
+{
+    return c->params.schedules[SCHEDULE_SERIAL] ? SCHEDULE_SERIAL : SCHEDULE_PIPELINED;
+}
+
 /* What a drafter may do in the next block. */
 typedef struct candidate {
     plan plan;
@@ -401,6 +412,7 @@ typedef struct candidate {
 static candidate consider(const controller *c, enum drafter drafter, const controller_context *x,
                           uint32_t room)
 {
+    const drafter_state *s = &c->drafters[drafter];
     candidate out = {.most = room, .chances = estimate(c, drafter, x)};
 
     if (!c->params.drafters[drafter])
@@ -422,12 +434,18 @@ static candidate consider(const controller *c, enum drafter drafter, const contr
         if (p.n_draft && rate(&p) > rate(&out.plan))
             out.plan = p;
     }
-    return out;
-}
+    /* Not off by chance: what is on and may well pay goes on with one token, where that is earned. */
+    if (out.most && !out.plan.n_draft && s->on && !out.catch_up_ms &&
+        controller_budget_ms(c) > SPARE * plain_ms(c)) {
+        double sure = s->calibration.tries + 1, mean = out.chances.mean;
+        plan one = {.drafter = drafter, .n_draft = 1, .schedule = only_schedule(c)};
 
-static enum schedule only_schedule(const controller *c)
-{
-    return c->params.schedules[SCHEDULE_SERIAL] ? SCHEDULE_SERIAL : SCHEDULE_PIPELINED;
+        one.tokens = 1 + out.chances.at[0] + DOUBT * sqrt(mean * (1 - mean) / sure);
+        one.ms = block_ms(c, &one, 0, false, false);
+        if (rate(&one) > rate(&out.plan))
+            out.plan = one;
+    }
+    return out;
 }
 
 /* A row count that might be cheaper than the line through those measured says. */

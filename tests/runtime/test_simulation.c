@@ -158,6 +158,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------------ near the best */
 
+/* Traces of 4,000 tokens: in short ones finding K takes its share, and the best K in hindsight has
+ * the luck of the trace. */
 START_TEST(auto_is_near_the_best_fixed)
 {
     double worst = INFINITY;
@@ -170,7 +172,7 @@ START_TEST(auto_is_near_the_best_fixed)
                     simulation_costs costs = make_costs(cost_ratios[c], &curves[v]);
                     simulation_policy policy = automatic(cost_ratios[c]);
                     trace t = make_trace((trace_process){
-                        .n = 2000, .alpha = alphas[a], .second_alpha = -1, .seed = seed});
+                        .n = 4000, .alpha = alphas[a], .second_alpha = -1, .seed = seed});
                     uint32_t best_draft = 0;
                     double best = best_fixed_ms(&t, &costs, &best_draft);
                     double ratio = best / simulate(&t, &costs, &policy).total_ms;
@@ -212,10 +214,16 @@ static uint32_t best_by_formula(const simulation_costs *costs, double alpha)
     return best;
 }
 
+/* Between K = 11 and 16, say, one K in the middle is as good as the best of each half. A controller
+ * that doesn't know what comes can only be better where those would gain this much... */
+#define OWN_BEST_GAIN 1.08
+/* ...and elsewhere it may lose so much. */
+#define LEAST_ELSEWHERE 0.93
+
 START_TEST(auto_beats_the_best_fixed_on_halves)
 {
-    double worst = INFINITY;
-    int n_bad = 0, n_all = 0;
+    double worst = INFINITY, worst_elsewhere = INFINITY;
+    int n_bad = 0, n_all = 0, n_elsewhere = 0, n_under = 0;
 
     for (size_t a = 0; a < N(alphas); a++)
         for (size_t b = 0; b < N(alphas); b++)
@@ -231,21 +239,30 @@ START_TEST(auto_beats_the_best_fixed_on_halves)
                         .n = 1000, .alpha = alphas[a], .second_alpha = alphas[b], .seed = 3});
                     double best = best_fixed_ms(&t, &costs, &best_draft);
                     double ratio = best / simulate(&t, &costs, &policy).total_ms;
-                    n_all++;
-                    if (ratio < 1) {
+                    double own_best = best / oracle_ms(&t, &costs);
+                    bool elsewhere = own_best < OWN_BEST_GAIN;
+                    if (elsewhere) {
+                        n_elsewhere++;
+                        n_under += ratio < 1;
+                        worst_elsewhere = fmin(worst_elsewhere, ratio);
+                    } else {
+                        n_all++;
+                        worst = fmin(worst, ratio);
+                    }
+                    if (ratio < (elsewhere ? LEAST_ELSEWHERE : 1)) {
                         n_bad++;
                         printf("alpha %.2f, %.2f c %.2f slope %.2f step %u (K %u, %u): %.3f of "
                                "K = %u, the halves' own best %.3f\n",
                                alphas[a], alphas[b], cost_ratios[c], curves[v].slope,
-                               curves[v].step, k1, k2, ratio, best_draft,
-                               best / oracle_ms(&t, &costs));
+                               curves[v].step, k1, k2, ratio, best_draft, own_best);
                     }
-                    worst = ratio < worst ? ratio : worst;
                     trace_free(&t);
                 }
-    printf("halves: worst %.3f of the best fixed K, %d traces\n", worst, n_all);
+    printf("halves: worst %.3f of the best fixed K, %d traces; where each half's own K would gain "
+           "less than %.0f %%: worst %.3f, %d of %d under 1\n",
+           worst, n_all, 100 * (OWN_BEST_GAIN - 1), worst_elsewhere, n_under, n_elsewhere);
     ck_assert_int_gt(n_all, 50);
-    ck_assert_msg(!n_bad, "%d of %d traces under 1.0", n_bad, n_all);
+    ck_assert_msg(!n_bad, "%d of %d traces under", n_bad, n_all + n_elsewhere);
 }
 END_TEST
 
@@ -278,38 +295,43 @@ START_TEST(pipelined_time_is_that_of_the_formula)
 }
 END_TEST
 
-/* Where K c is near v(K+1), and the draft is right often. */
+/* K c is near v(K+1). By the formula the gain passes 1.3 from an alpha of 0.92 on: at 0.8 it is
+ * 1.16 at most, whatever K. */
+static const struct pipelining_case {
+    double alpha, cost_ratio;
+    uint32_t n_draft;
+} pipelining_cases[] = {{0.8, 0.5, 2},   {0.8, 0.33, 3}, {0.9, 0.33, 3},  {0.93, 0.25, 4},
+                        {0.95, 0.25, 4}, {0.95, 0.2, 5}, {0.95, 0.33, 3}, {1, 0.125, 8},
+                        {1, 0.5, 2},     {1, 0.0625, 16}};
+
 START_TEST(pipelining_gains_where_it_can)
 {
-    static const struct {
-        double alpha, cost_ratio;
-        uint32_t n_draft;
-    } cases[] = {{0.8, 0.5, 2},   {0.8, 1, 1},     {0.9, 0.5, 2}, {0.9, 0.33, 3},
-                 {0.95, 0.25, 4}, {0.95, 0.33, 3}, {1, 0.125, 8}, {1, 0.5, 2}};
-    double alpha = cases[_i].alpha;
-    uint32_t k = cases[_i].n_draft;
-    simulation_costs costs = make_costs(cases[_i].cost_ratio, &curves[0]);
+    const struct pipelining_case *p = &pipelining_cases[_i];
+    simulation_costs costs = make_costs(p->cost_ratio, &curves[0]);
+    simulation_policy policy = automatic(p->cost_ratio);
     trace t = make_trace(
-        (trace_process){.n = 5000, .alpha = alpha, .second_alpha = -1, .seed = 11});
-    costs.overlap = 1;
-    double serial = fixed_ms(&t, &costs, k, SCHEDULE_SERIAL);
-    double pipelined = fixed_ms(&t, &costs, k, SCHEDULE_PIPELINED);
-    simulation_policy policy = automatic(cases[_i].cost_ratio);
+        (trace_process){.n = 20000, .alpha = p->alpha, .second_alpha = -1, .seed = 11});
+
+    costs.overlap = policy.params.overlap = 1;
     policy.params.schedules[SCHEDULE_PIPELINED] = true;
-    policy.params.overlap = 1;
+    double serial = fixed_ms(&t, &costs, p->n_draft, SCHEDULE_SERIAL);
+    double pipelined = fixed_ms(&t, &costs, p->n_draft, SCHEDULE_PIPELINED);
     double chosen = simulate(&t, &costs, &policy).total_ms;
-    double by_formula = simulation_block_ms(&costs, SCHEDULE_SERIAL, alpha, k) /
-                        simulation_block_ms(&costs, SCHEDULE_PIPELINED, alpha, k);
-    printf("alpha %.2f c %.2f K %u: pipelined %.2f times as fast (formula %.2f), auto %.2f\n",
-           alpha, cases[_i].cost_ratio, k, serial / pipelined, by_formula, serial / chosen);
-    ck_assert_double_ge(serial / pipelined, 1.3);
-    ck_assert_double_ge(serial / chosen, 1.3);
+    double formula = simulation_block_ms(&costs, SCHEDULE_SERIAL, p->alpha, p->n_draft) /
+                     simulation_block_ms(&costs, SCHEDULE_PIPELINED, p->alpha, p->n_draft);
+    printf("alpha %.2f c %.3f K %u: pipelined %.2f times as fast (formula %.2f), auto %.2f\n",
+           p->alpha, p->cost_ratio, p->n_draft, serial / pipelined, formula, serial / chosen);
+    ck_assert(fabs(serial / pipelined / formula - 1) < 0.03);
+    if (p->alpha > 0.92)
+        ck_assert_double_ge(serial / pipelined, 1.3);
+    ck_assert_double_le(chosen, 1.03 * pipelined);
     trace_free(&t);
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a failed test leaves nothing unsaid */
     slow = argc > 1 && strcmp(argv[1], "slow") == 0;
     Suite *suite = suite_create("simulation");
     TCase *tc = tcase_create("simulation");
@@ -319,7 +341,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, auto_is_near_the_best_fixed);
     tcase_add_test(tc, auto_beats_the_best_fixed_on_halves);
     tcase_add_test(tc, pipelined_time_is_that_of_the_formula);
-    tcase_add_loop_test(tc, pipelining_gains_where_it_can, 0, 8);
+    tcase_add_loop_test(tc, pipelining_gains_where_it_can, 0, N(pipelining_cases));
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
