@@ -25,8 +25,8 @@ struct settings {
 static const option options[] = {
     {{"--trace"}, OPTION_TEXT, AT(trace), "FILE", 0, 0,
      "a recorded trace, '-' for standard input (default: a synthetic one)"},
-    {{"-n", "--predict"}, OPTION_INTEGER, AT(n), "N", 1, 10000000, "tokens (default 2000)"},
-    {{"--prompt-tokens"}, OPTION_INTEGER, AT(n_prompt), "N", 0, 10000000,
+    {{"-n", "--predict"}, OPTION_INTEGER, AT(n), "N", 1, 1000000, "tokens (default 2000)"},
+    {{"--prompt-tokens"}, OPTION_INTEGER, AT(n_prompt), "N", 0, 1000000,
      "tokens that are prefilled (default 0)"},
     {{"--alpha"}, OPTION_NUMBER, AT(alpha), "A", 0, 1, "acceptance rate (default 0.8)"},
     {{"--second-alpha"}, OPTION_NUMBER, AT(second_alpha), "A", 0, 1,

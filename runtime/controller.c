@@ -10,6 +10,7 @@
 /* Of a plain token: a block gives one in any case, so this much may be lost before it begins. */
 #define SPARE 0.9
 #define MIN_PLAIN_PASSES 1
+#define WELL_KNOWN 16 /* passes */
 #define MAX_BLOCKS_WITHOUT_PLAIN 64
 #define FIRST_INTERVAL 4
 #define LEAST_INTERVAL 4
@@ -32,7 +33,7 @@
 #define CATCH_UP_BLOCKS 16     /* over which a catch-up must pay */
 #define LEAST_GAIN 0.06        /* weight of a new time */
 #define COMMON_DRIFT 0.02      /* part of a time's change that the other row counts follow */
-#define DOUBT 1.0              /* standard deviations */
+#define DOUBT 1.5              /* standard deviations */
 #define STOP_SLACK 0.9
 #define MIN_INFORMATION 0.08
 
@@ -91,7 +92,9 @@ static void measure(measured_time *t, double ms)
 static double uncertainty(const measured_time *t)
 {
     double n = t->n < 1 / LEAST_GAIN ? t->n : 1 / LEAST_GAIN;
-    return n < 2 ? UNKNOWN_DEVIATION : sqrt(t->variance / n);
+    /* Two passes that agree by chance must not look certain. */
+    double variance = (n * t->variance + UNKNOWN_DEVIATION * UNKNOWN_DEVIATION) / (n + 1);
+    return n > 0 ? sqrt(variance / n) : 1;
 }
 
 static double plain_ms(const controller *c)
@@ -435,8 +438,7 @@ static candidate consider(const controller *c, enum drafter drafter, const contr
             out.plan = p;
     }
     /* Not off by chance: what is on and may well pay goes on with one token, where that is earned. */
-    if (out.most && !out.plan.n_draft && s->on && !out.catch_up_ms &&
-        controller_budget_ms(c) > SPARE * plain_ms(c)) {
+    if (out.most && !out.plan.n_draft && s->on && !out.catch_up_ms && controller_budget_ms(c) > 0) {
         double sure = s->calibration.tries + 1, mean = out.chances.mean;
         plan one = {.drafter = drafter, .n_draft = 1, .schedule = only_schedule(c)};
 
@@ -666,13 +668,18 @@ void controller_record(controller *c, const controller_decision *d, const contro
     c->since_explored++;
     for (int i = 0; i < N_DRAFTERS; i++)
         c->drafters[i].waited += c->drafters[i].waited < UINT32_MAX;
+    double plain = plain_ms(c);
     learn_times(c, d, o);
+    /* The loss so far was reckoned with a plain time that wasn't known well yet. */
+    if (plain > 0 && c->target[0].n <= WELL_KNOWN)
+        c->loss_ms -= (plain_ms(c) - plain) * (double)c->n_drafter_tokens;
     c->run_ms += o->total_ms;
     if (d->drafter == DRAFTER_NONE) {
         c->since_plain = 0;
         return;
     }
     c->loss_ms += o->total_ms - n_tokens * plain_ms(c);
+    c->n_drafter_tokens += n_tokens;
     if (o->total_ms > c->largest_block_ms)
         c->largest_block_ms = o->total_ms;
     c->drafters[d->drafter].n_blocks++;

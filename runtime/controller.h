@@ -126,7 +126,7 @@ typedef struct controller {
     drafter_state drafters[N_DRAFTERS];
     double run_ms, loss_ms; /* loss: against plain decoding, gains subtracted */
     double largest_block_ms;
-    uint64_t n_blocks, n_tokens, n_reasons[N_DECISION_REASONS];
+    uint64_t n_blocks, n_tokens, n_drafter_tokens, n_reasons[N_DECISION_REASONS];
     uint32_t since_plain, since_explored; /* blocks */
     uint32_t explored[CONTROLLER_MAX_ROWS];
 } controller;

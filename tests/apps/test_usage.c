@@ -7,7 +7,7 @@
 
 #include "program.h"
 
-static const char *const commands[] = {"run", "eval", "devices", "inspect", "selftest"};
+static const char *const commands[] = {"run", "eval", "simulate", "devices", "inspect", "selftest"};
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void expect_text(struct program_result r, const char *const *texts)
