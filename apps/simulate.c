@@ -12,6 +12,8 @@
 #include "output.h"
 #include "simulate_trace.h"
 
+#define MAX_TOKENS 1000000
+
 struct settings {
     const char *trace, *verify_cost, *schedule, *drafter;
     int64_t n, n_prompt, seed, draft_max, devices;
@@ -24,9 +26,9 @@ struct settings {
 /* clang-format off */
 static const option options[] = {
     {{"--trace"}, OPTION_TEXT, AT(trace), "FILE", 0, 0,
-     "a recorded trace, '-' for standard input (default: a synthetic one)"},
-    {{"-n", "--predict"}, OPTION_INTEGER, AT(n), "N", 1, 1000000, "tokens (default 2000)"},
-    {{"--prompt-tokens"}, OPTION_INTEGER, AT(n_prompt), "N", 0, 1000000,
+     "a recorded trace, '-' for stdin (default: a synthetic one)"},
+    {{"-n", "--predict"}, OPTION_INTEGER, AT(n), "N", 1, MAX_TOKENS, "tokens (default 2000)"},
+    {{"--prompt-tokens"}, OPTION_INTEGER, AT(n_prompt), "N", 0, MAX_TOKENS,
      "tokens that are prefilled (default 0)"},
     {{"--alpha"}, OPTION_NUMBER, AT(alpha), "A", 0, 1, "acceptance rate (default 0.8)"},
     {{"--second-alpha"}, OPTION_NUMBER, AT(second_alpha), "A", 0, 1,
@@ -41,26 +43,26 @@ static const option options[] = {
     {{"--cost-ratio"}, OPTION_NUMBER, AT(cost_ratio), "C", 0.0001, 1000,
      "time of a draft step / of a target step (default 0.1)"},
     {{"--verify-cost"}, OPTION_TEXT, AT(verify_cost), "V", 0, 0,
-     "time of n rows / of one: flat, linear:SLOPE, steps:ROWS:HEIGHT, or a list\n"
-     "for 1, 2, ... 17 rows, such as 1,1.1,1.3 (default linear:0.05)"},
+     "time of n rows / of one: flat, linear:SLOPE, steps:ROWS:HEIGHT,\n"
+     "or a list for 1, 2, ... 17 rows, 1,1.1,1.3 (default linear:0.05)"},
     {{"--prefill-ratio"}, OPTION_NUMBER, AT(prefill_ratio), "R", 0.000001, 1,
      "time of a row of a prefill / of a step (default 0.1)"},
     {{"--overlap"}, OPTION_NUMBER, AT(overlap), "O", 0, 1,
-     "0: what runs together takes the sum of the times, 1: the longer (default 0)"},
+     "what runs together takes 0: the sum, 1: the longer (default 0)"},
     {{"--devices"}, OPTION_INTEGER, AT(devices), "N", 1, 2,
-     "2: the draft has a device of its own, and overlaps fully (default 1)"},
+     "2: the draft has its own, and overlaps fully (default 1)"},
     {{"--transfer"}, OPTION_NUMBER, AT(transfer), "T", 0, 1000,
-     "time of a block between two devices / of a target step (default 0)"},
+     "a block's way between two devices / a target step (default 0)"},
     {{"--noise"}, OPTION_NUMBER, AT(noise), "D", 0, 0.5,
      "relative standard deviation of each time (default 0)"},
     {{"--schedule"}, OPTION_TEXT, AT(schedule), "NAME", 0, 0,
      "serial, pipelined or both (default both)"},
     {{"--drafter"}, OPTION_TEXT, AT(drafter), "NAME", 0, 0,
-     "model, ngram or both; both is for auto only (default model)"},
+     "model, ngram or both, of which auto chooses (default model)"},
     {{"--draft-max", "--draft", "--draft-n"}, OPTION_INTEGER, AT(draft_max), "K", 1,
      CONTROLLER_MAX_DRAFT, "largest K (default 16)"},
     {{"--cost-prior"}, OPTION_NUMBER, AT(cost_prior), "C", 0, 1000,
-     "cost ratio that auto expects before it measures (default: the true one)"},
+     "cost ratio that auto begins with (default: the true one)"},
     {{"--loss-share"}, OPTION_NUMBER, AT(loss_share), "L", 0, 1,
      "share of plain time that auto may lose (default 0.02)"},
     {{"--no-early-stop"}, OPTION_CLEAR, AT(stops_early), NULL, 0, 0,
@@ -111,15 +113,15 @@ static bool read_list(const char *at, double v[CONTROLLER_MAX_ROWS])
 {
     int n = 0;
 
-    while (n < CONTROLLER_MAX_ROWS && number_at(&at, 0.001, 1e6, &v[n])) {
+    for (;;) {
+        if (n == CONTROLLER_MAX_ROWS || !number_at(&at, 0.001, 1e6, &v[n]))
+            return false;
         n++;
         if (!*at)
             break;
         if (*at++ != ',')
             return false;
     }
-    if (!n || *at)
-        return false;
     /* A short list goes on as it ended. */
     for (int i = n; i < CONTROLLER_MAX_ROWS; i++)
         v[i] = v[i - 1] + (n > 1 && v[n - 1] > v[n - 2] ? v[n - 1] - v[n - 2] : 0);
