@@ -190,7 +190,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {test_table,      test_json,    test_curves,    test_trace,
-                                         test_bad_traces, test_refused, test_interrupt, NULL};
+                                  test_bad_traces, test_refused, test_interrupt, NULL};
 
     return program_test("simulate", tests, 120);
 }

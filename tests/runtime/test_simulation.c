@@ -193,6 +193,33 @@ START_TEST(auto_is_near_the_best_fixed)
 }
 END_TEST
 
+/* A telling confidence is worth more than any fixed K; tokens that share their fate cost nothing. */
+START_TEST(auto_uses_confidence)
+{
+    static const double rates[] = {0.5, 0.7, 0.8};
+
+    for (size_t a = 0; a < N(rates); a++)
+        for (int correlated = 0; correlated <= 1; correlated++) {
+            simulation_costs costs = make_costs(0.1, &curves[2]);
+            simulation_policy policy = automatic(0.1);
+            trace t = make_trace((trace_process){.n = 4000,
+                                                 .alpha = rates[a],
+                                                 .second_alpha = -1,
+                                                 .information = correlated ? 0 : 0.6,
+                                                 .correlation = correlated ? 0.6 : 0,
+                                                 .seed = 5});
+            uint32_t best_draft = 0;
+            policy.params.stops_early = true;
+            double ratio = best_fixed_ms(&t, &costs, &best_draft) /
+                           simulate(&t, &costs, &policy).total_ms;
+            printf("alpha %.1f, %s: auto %.3f of K = %u\n", rates[a],
+                   correlated ? "correlated" : "telling confidence", ratio, best_draft);
+            ck_assert_double_ge(ratio, correlated ? 0.95 : 1.03);
+            trace_free(&t);
+        }
+}
+END_TEST
+
 /* What the best K of each half would take, known beforehand. */
 static double oracle_ms(const trace *t, const simulation_costs *costs)
 {
@@ -342,6 +369,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, loss_is_bounded);
     tcase_add_test(tc, loss_is_bounded_with_noise);
     tcase_add_test(tc, auto_is_near_the_best_fixed);
+    tcase_add_test(tc, auto_uses_confidence);
     tcase_add_test(tc, auto_beats_the_best_fixed_on_halves);
     tcase_add_test(tc, pipelined_time_is_that_of_the_formula);
     tcase_add_loop_test(tc, pipelining_gains_where_it_can, 0, N(pipelining_cases));
