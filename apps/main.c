@@ -22,6 +22,7 @@ static const command commands[] = {
     {"run", command_run, "write text with a target model, and a draft that runs ahead"},
     {"eval", command_eval, "perplexity of a text, or the logits of given tokens"},
     {"bench", command_bench, "measure passes and generations; compare two results"},
+    {"simulate", command_simulate, "speculation without models: what K and schedule would earn"},
     {"devices", command_devices, "list the Vulkan devices, and which one is used"},
     {"inspect", command_inspect, "show what is in a GGUF file (needs no Vulkan)"},
     {"selftest", command_selftest, "check every kernel on a device against the CPU"},
