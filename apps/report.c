@@ -76,6 +76,9 @@ static void add_speculation(text *t, const engine *e, const otr_stats *stats)
                     100.0 * stats->acceptance_high, stats->tokens_per_block);
     else
         text_printf(t, "  acceptance  nothing drafted was checked\n");
+    if (stats->plain_blocks)
+        text_printf(t, "  plain       %" PRIu64 " of %" PRIu64 " blocks\n", stats->plain_blocks,
+                    stats->blocks);
     if (stats->speedup > 0.0)
         text_printf(t, "  speed-up    %.2fx plain decoding%s (%.1f tokens/s in this run)\n",
                     stats->speedup, stats->speedup < 1.0 ? ": slower" : "",

@@ -80,9 +80,9 @@ static const option options[] = {
      "end before this text; may be given several times"},
     {{"--ignore-eos"}, OPTION_SET, AT(ignore_eos), NULL, 0, 0,
      "go on after the model's end of text"},
-    {{"--draft-max", "--draft", "--draft-n"}, OPTION_INTEGER, AT(draft_max), "K", 0, OTR_MAX_DRAFT,
+    {{"--draft-max", "--draft", "--draft-n"}, OPTION_INTEGER, AT(draft_max), "K", -1, OTR_MAX_DRAFT,
      "tokens drafted a block; 0: plain decoding, the draft isn't\n"
-     "loaded (default 5)"},
+     "loaded; -1: as many as pay, or none (default -1)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
      "index, UUID or part of a name: see 'outrider devices'"},
     {{"--no-display-prompt"}, OPTION_CLEAR, AT(display_prompt), NULL, 0, 0,
@@ -227,7 +227,7 @@ static otr_generate_params generate_params(const struct settings *settings, uint
     params.sampling.repeat_penalty = (float)settings->repeat_penalty;
     params.sampling.repeat_last_n = (int32_t)settings->repeat_last_n;
     params.max_tokens = (int32_t)settings->n_predict;
-    params.draft_max = (uint32_t)settings->draft_max;
+    params.draft_max = settings->draft_max < 0 ? OTR_DRAFT_AUTO : (uint32_t)settings->draft_max;
     params.ignore_stop_tokens = settings->ignore_eos;
     return params;
 }
@@ -376,7 +376,7 @@ int command_run(int argc, char **argv)
         .top_k = 40,
         .repeat_last_n = 64,
         .seed = -1,
-        .draft_max = 5,
+        .draft_max = -1,
         .temperature = 0.8,
         .top_p = 0.95,
         .min_p = 0.05,
@@ -403,8 +403,8 @@ int command_run(int argc, char **argv)
         goto done;
     params = (engine_params){
         .model = settings.model,
-        .draft = settings.draft_max > 0 ? settings.draft : NULL,
-        .with_demo_draft = settings.draft_max > 0,
+        .draft = settings.draft_max != 0 ? settings.draft : NULL,
+        .with_demo_draft = settings.draft_max != 0,
         .device = settings.device,
         .validation = settings.validation,
         .quiet = settings.quiet,

@@ -33,7 +33,7 @@ otr_generate_params otr_generate_params_default(void)
         .size = sizeof(otr_generate_params),
         .sampling = otr_sampling_default(),
         .max_tokens = -1,
-        .draft_max = 5,
+        .draft_max = OTR_DRAFT_AUTO,
         .plain_probes = 4,
     };
 }
@@ -46,7 +46,8 @@ static otr_result check_params(const otr_session *s, const otr_generate_params *
         const char *what;
     } checks[] = {
         {a->size == sizeof *a, "size of the sampling params (start from otr_sampling_default)"},
-        {p->draft_max <= OTR_MAX_DRAFT, "draft_max (0 to 16)"},
+        {p->draft_max <= OTR_MAX_DRAFT || p->draft_max == OTR_DRAFT_AUTO,
+         "draft_max (0 to 16, or OTR_DRAFT_AUTO)"},
         {a->temperature >= 0 && isfinite(a->temperature), "temperature (0 or more)"},
         {!isnan(a->top_p), "top_p"},
         {!isnan(a->min_p) && a->min_p <= 1, "min_p (at most 1)"},
@@ -118,6 +119,7 @@ typedef struct generation {
     const otr_generate_params *p;
     text_out text;
     stats_log log;
+    controller_decision decision; /* of the block under way */
     bool finished;
     otr_finish finish;
 } generation;
@@ -167,25 +169,58 @@ static otr_result give_out(generation *g, const block_result *block)
     return OTR_OK;
 }
 
+/* What the controller says, with `room` for so many drafted tokens. */
+static uint32_t decide(generation *g, uint32_t root, uint32_t room)
+{
+    const otr_session *s = g->s;
+    controller_context x = {.max_draft = room, .draft_lag = root - s->draft->length};
+    controller_decision *d = &g->decision;
+
+    controller_decide(&g->s->controller, &x, d);
+    /* A draft can't begin in the middle of a text: it waits until all of its catching up is paid. */
+    if (d->n_draft && x.draft_lag > 1 && d->catch_up_rows < x.draft_lag)
+        *d = (controller_decision){.reason = REASON_BUDGET};
+    return d->n_draft;
+}
+
 /* K of the next block. */
-static uint32_t choose_draft(const generation *g, uint32_t root, uint64_t n_blocks,
-                             uint32_t *probes_left)
+static uint32_t choose_draft(generation *g, uint32_t root, uint64_t n_blocks, uint32_t *probes_left)
 {
     const otr_session *s = g->s;
     uint32_t k = s->draft ? g->p->draft_max : 0;
     uint32_t room = s->n_ctx - 1 - root; /* rows after the root that the cache can hold */
 
+    g->decision = (controller_decision){.reason = REASON_PLAIN_TIME};
     if (k && *probes_left && n_blocks % PLAIN_PROBE_STRIDE == 1) {
         --*probes_left;
         return 0;
     }
-    k = k < room ? k : room;
     if (g->p->max_tokens >= 0) {
         /* A block gives at least one token of its own: no need to draft the last one. */
         uint64_t left = (uint64_t)g->p->max_tokens - g->log.stats->emitted;
-        k = k < left - 1 ? k : (uint32_t)(left - 1);
+        room = room < left - 1 ? room : (uint32_t)(left - 1);
     }
-    return k;
+    if (k == OTR_DRAFT_AUTO)
+        return decide(g, root, room);
+    return k < room ? k : room;
+}
+
+/* What the controller learns of a block. The host's share counts as the target's. */
+static void learn(generation *g, const block_result *block, double catch_up_ms)
+{
+    double total_ms = (double)block->total_ns / 1e6;
+    controller_outcome outcome = {
+        .drafted = block->drafted,
+        .accepted = block->accepted,
+        .probabilities = block->probabilities,
+        .total_ms = total_ms,
+        .catch_up_ms = catch_up_ms,
+        .draft_ms = block->draft_ms,
+    };
+
+    if (!block->drafted || block->draft_ms > 0)
+        outcome.verify_ms = total_ms - catch_up_ms - block->draft_ms;
+    controller_record(&g->s->controller, &g->decision, &outcome);
 }
 
 /* Tokens given out in this generation are in the draft lane's history (accept.comp), so its next
@@ -214,8 +249,11 @@ static otr_result run_blocks(generation *g)
             finish(g, OTR_FINISH_CANCELLED);
             break;
         }
-        if (k && draft_is_far_behind(g, root))
+        double catch_up_ms = 0;
+        if (k && draft_is_far_behind(g, root)) {
             result = session_prefill(s, s->draft, root, NULL, NULL);
+            catch_up_ms = (double)(clock_ns() - start) / 1e6;
+        }
         if (result == OTR_OK)
             result = verify_block(s, k, &block);
         if (result != OTR_OK)
@@ -225,6 +263,8 @@ static otr_result run_blocks(generation *g)
             s->draft->length = block.draft_length;
         block.total_ns = clock_ns() - start; /* a draft's catching up belongs to its block */
         stats_block(&g->log, &block, k);
+        if (s->draft && g->p->draft_max == OTR_DRAFT_AUTO)
+            learn(g, &block, catch_up_ms);
         result = give_out(g, &block);
     }
     return result;

@@ -209,7 +209,10 @@ otr_result otr_session_append(otr_session *s, const int32_t *ids, size_t n_ids,
     result = session_prefill(s, s->target, s->n_tokens, on_progress, user);
     if (result != OTR_OK)
         otr_session_rewind(s, before);
-    s->prefill_ms += (double)(clock_ns() - start) / 1e6;
+    double ms = (double)(clock_ns() - start) / 1e6;
+    s->prefill_ms += ms;
+    if (result == OTR_OK)
+        controller_record_prefill(&s->controller, (uint32_t)n_ids, ms);
     return result;
 }
 
@@ -241,6 +244,17 @@ static otr_result check_cache_type(otr_model *model, otr_cache_type type)
                             "into; use an F16 cache",
                             model->name, model->h.head_size);
     return OTR_OK;
+}
+
+static void init_controller(otr_session *s)
+{
+    controller_params params = controller_params_default();
+
+    if (s->draft_model && s->target_model->weight_bytes)
+        params.cost_prior = (double)s->draft_model->weight_bytes /
+                            (double)s->target_model->weight_bytes;
+    params.drafters[DRAFTER_MODEL] = s->draft_model != NULL;
+    controller_init(&s->controller, &params);
 }
 
 otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
@@ -283,6 +297,7 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
     s->target_model = target;
     s->draft_model = draft;
     s->last_row = -1;
+    init_controller(s);
     s->n_ctx = p.n_ctx;
     if (!s->n_ctx) {
         s->n_ctx = target->h.n_ctx_train < DEFAULT_MAX_CTX ? target->h.n_ctx_train

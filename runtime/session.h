@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "controller.h"
 #include "lane.h"
 
 struct otr_session {
@@ -28,7 +29,8 @@ struct otr_session {
     /* The target's x buffer still holds the last token's row, at this row: logits can be had
      * without another pass. -1: no. */
     int32_t last_row;
-    double prefill_ms; /* since the last generation */
+    double prefill_ms;     /* since the last generation */
+    controller controller; /* what it learnt stays from one generation to the next */
     atomic_bool cancelled;
 };
 

@@ -31,6 +31,7 @@ void stats_block(stats_log *log, const block_result *block, uint32_t n_requested
     uint32_t verified = block->accepted + (block->accepted < block->drafted);
 
     s->blocks++;
+    s->plain_blocks += n_requested == 0;
     s->drafted += block->drafted;
     s->verified += verified;
     s->accepted += block->accepted;
@@ -241,13 +242,9 @@ otr_result otr_stats_to_json(const otr_stats *s, char **out)
         const char *name;
         uint64_t value;
     } counters[] = {
-        {"prompt_tokens", s->prompt_tokens},
-        {"emitted", s->emitted},
-        {"blocks", s->blocks},
-        {"drafted", s->drafted},
-        {"verified", s->verified},
-        {"accepted", s->accepted},
-        {"discarded", s->discarded},
+        {"prompt_tokens", s->prompt_tokens}, {"emitted", s->emitted},     {"blocks", s->blocks},
+        {"plain_blocks", s->plain_blocks},   {"drafted", s->drafted},     {"verified", s->verified},
+        {"accepted", s->accepted},           {"discarded", s->discarded},
     };
     const struct {
         const char *name;

@@ -119,6 +119,7 @@ static otr_result finish(otr_session *s, uint64_t start_ns, block_result *out)
         out->n_tokens != out->accepted + 1)
         return context_fail(s->context, OTR_ERROR_DEVICE,
                             "the device wrote a damaged block record");
+    memcpy(out->probabilities, record + B_PROBABILITIES, out->drafted * sizeof(float));
     for (uint32_t i = 0; i < out->n_tokens; i++) {
         out->tokens[i] = (int32_t)record[B_TOKENS + i];
         if (record[B_TOKENS + i] >= s->target_model->h.n_vocab)

@@ -8,7 +8,8 @@
 /* What came out of one block. */
 typedef struct block_result {
     uint32_t drafted, accepted;
-    uint32_t n_tokens; /* accepted + 1 */
+    float probabilities[OTR_MAX_DRAFT]; /* [drafted]: the draft's own, of its tokens */
+    uint32_t n_tokens;                  /* accepted + 1 */
     int32_t tokens[MAX_ROWS];
     uint32_t root; /* position of the last of them: first input of the next block */
     uint32_t draft_length;

@@ -103,7 +103,7 @@ END_TEST
 /* Whatever drafts, and however much: the same ids. */
 START_TEST(test_same_text)
 {
-    static const char *const draft_max[] = {"0", "1", "5", "16"};
+    static const char *const draft_max[] = {"0", "1", "5", "16", "-1"};
     json_t *plain = parse(RUN("run", "-m", target, "--json", "-q", "-p", PROMPT, "-n", "12", "-s",
                               "3", "--ignore-eos"),
                           0);

@@ -288,6 +288,36 @@ START_TEST(params_of_other_versions)
 }
 END_TEST
 
+/* A draft that guesses wrong is left alone after a few blocks, whatever the times are; the text is
+ * the same. */
+START_TEST(auto_turns_a_bad_draft_off)
+{
+    enum { N = 120 };
+    open_all();
+    otr_model *big = load_model(context, MODEL_TARGET);
+    otr_model *bad = load_model(context, MODEL_RANDOM_DRAFT);
+    otr_session *s = open_session(big, bad, N + 40);
+    otr_generate_params params = greedy(device_is_slow(context) ? N / 3 : N, 0);
+    int32_t plain[N], ids[N];
+    otr_stats stats = {.size = sizeof stats};
+    size_t n = generate_ids(s, prompt, N_PROMPT, &params, plain, N, &stats);
+
+    ck_assert_uint_eq(stats.plain_blocks, stats.blocks);
+    params.draft_max = OTR_DRAFT_AUTO;
+    ck_assert_uint_eq(generate_ids(s, prompt, N_PROMPT, &params, ids, N, &stats), n);
+    ck_assert_mem_eq(ids, plain, n * sizeof *ids);
+    printf("random draft: %llu of %llu blocks plain, %llu drafted\n",
+           (unsigned long long)stats.plain_blocks, (unsigned long long)stats.blocks,
+           (unsigned long long)stats.drafted);
+    ck_assert_uint_ge(10 * stats.plain_blocks, 8 * stats.blocks);
+    ck_assert_uint_lt(stats.plain_blocks, stats.blocks); /* it was tried */
+    otr_session_destroy(&s);
+    otr_model_destroy(&bad);
+    otr_model_destroy(&big);
+    close_all();
+}
+END_TEST
+
 /* max_tokens 0 and 1, and the counters of each. */
 START_TEST(few_tokens)
 {
@@ -362,6 +392,7 @@ int main(void)
     tcase_add_test(tests, cancelling_keeps_what_there_is);
     tcase_add_test(tests, wrong_use_is_an_error);
     tcase_add_test(tests, params_of_other_versions);
+    tcase_add_test(tests, auto_turns_a_bad_draft_off);
     tcase_add_test(tests, few_tokens);
     tcase_add_test(tests, measuring_changes_nothing);
     suite_add_tcase(suite, tests);

@@ -165,7 +165,7 @@ typedef struct totals {
 static void same_text(const char *target_path, const char *draft_path, int n_cases,
                       int32_t max_tokens, uint64_t seed, totals *sum)
 {
-    static const uint32_t ks[] = {1, 2, 3, 5, 8, 16};
+    static const uint32_t ks[] = {1, 2, 3, 5, 8, 16, OTR_DRAFT_AUTO};
     otr_context *context = open_context();
     otr_model *target = load_model(context, target_path);
     otr_model *draft = load_model(context, draft_path);

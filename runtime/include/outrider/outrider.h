@@ -279,11 +279,16 @@ typedef enum otr_finish {
 /* "stop", "length", "context", "cancelled", "error" */
 OTR_API const char *otr_finish_string(otr_finish finish);
 
+/* For draft_max: as many as are expected to pay, or none, decided for each block by measured times and
+ * acceptance. What it costs where it doesn't pay is at most 2 % of the time, and one block. */
+#define OTR_DRAFT_AUTO UINT32_MAX
+
 typedef struct otr_generate_params {
     size_t size;
     otr_sampling sampling;
     int32_t max_tokens; /* < 0: until a stop or the context's end; 0: none */
-    uint32_t draft_max; /* K: drafted tokens a block, 0..OTR_MAX_DRAFT; 0: plain decoding */
+    uint32_t draft_max; /* K: drafted tokens a block, 0..OTR_MAX_DRAFT; 0: plain decoding; or
+                           OTR_DRAFT_AUTO */
     /* Text that ends the generation; neither it nor what follows is given out. */
     const char *const *stop_strings;
     size_t n_stop_strings;
@@ -292,7 +297,7 @@ typedef struct otr_generate_params {
      * change nothing in the text. 0: none. */
     uint32_t plain_probes;
 } otr_generate_params;
-/* draft_max 5, plain_probes 4. */
+/* draft_max OTR_DRAFT_AUTO, plain_probes 4. */
 OTR_API otr_generate_params otr_generate_params_default(void);
 
 /* A piece of text (whole UTF-8 characters, not NUL-terminated). Return false to cancel. */
@@ -334,6 +339,7 @@ typedef struct otr_stats {
     /* Time between tokens given out, and the same of plain blocks: p50, p95, p99, max. */
     double latency_ms[OTR_LATENCY_PERCENTILES];
     double plain_latency_ms[OTR_LATENCY_PERCENTILES];
+    uint64_t plain_blocks; /* of blocks: those with K = 0 */
 } otr_stats;
 
 /* Generates from the end of the session's tokens, which must not be empty. on_text and stats may be
