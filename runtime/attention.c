@@ -5,6 +5,7 @@
 #define MAX_QUERIES 8
 /* The same for a lane of attention_direct, in words of a head. */
 #define MAX_WORDS_OF_LANE 128
+#define LEAST_SHARED_BYTES 16384
 #define Q8_BLOCK 32 /* elements with one scale */
 /* Positions of a part: few for the row kernels of GPUs, so that a long context keeps the device busy;
  * many for prefill, whose rows do, and where the parts need a dispatch of their own. Each use has its
@@ -24,6 +25,15 @@ static uint32_t heads_of_group(uint32_t group, uint32_t most)
     while (group % heads)
         heads--;
     return heads;
+}
+
+/* As many as fit the shared memory that every device has, each with its head, a page's scores and
+ * three numbers. */
+static uint32_t shared_queries(const attention_shape *s, uint32_t lanes)
+{
+    uint32_t of_query = s->head_size * 4 + ATTENTION_PAGE * 4 + 12;
+    uint32_t most = (LEAST_SHARED_BYTES - lanes * 16 - 16) / of_query;
+    return most < MAX_QUERIES ? most : MAX_QUERIES;
 }
 
 static uint64_t divided_up(uint64_t n, uint64_t of)
@@ -46,7 +56,8 @@ attention_plan attention_make_plan(const tuning *t, uint32_t subgroup_size,
 {
     const bool direct = t->direct_outputs > 0, q8 = s->cache == OTR_CACHE_Q8_0;
     const uint32_t elements = elements_of_word(s->cache), words = s->head_size / elements;
-    const uint32_t queries = direct ? subgroup_size * direct_tile(use, words) : MAX_QUERIES;
+    const uint32_t queries = direct ? subgroup_size * direct_tile(use, words)
+                                    : shared_queries(s, t->attention_lanes);
     const uint32_t group = s->n_heads / s->n_kv_heads, heads = heads_of_group(group, queries);
     const uint32_t rows_per_y = use == ATTENTION_ONE_ROW ? 1 : queries / heads;
     const uint32_t split = direct || use == ATTENTION_PREFILL ? SPLIT_COARSE : SPLIT_FINE;
