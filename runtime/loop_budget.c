@@ -56,10 +56,11 @@ uint64_t loops_of_matmul(const tuning *t, uint64_t n_chunks, uint32_t chunk)
     return rounds(n_chunks * chunk, bk) * slice;
 }
 
-/* The sum of squares and the output, each a lane's share of the row; the lanes' sums. */
+/* A lane's partial sums, each over its elements; their total; the lane's share of the output. */
 uint64_t loops_of_rmsnorm(const tuning *t, uint64_t n)
 {
-    return 2 * rounds(n, t->norm_lanes) + t->norm_lanes;
+    return rounds(t->norm_sums, t->norm_lanes) * (1 + rounds(n, t->norm_sums)) + t->norm_sums +
+           rounds(n, t->norm_lanes);
 }
 
 /* Passes over the row four items at a time, the digits of its walks, the penalty's window: see the

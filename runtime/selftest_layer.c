@@ -33,14 +33,15 @@ static void activations(selftest *t, float *out, uint64_t n)
 
 void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
 {
-    const uint32_t lanes = t->tuning->norm_lanes, stride = padded(n), all = out_first + rows;
+    const uint32_t constants[] = {t->tuning->norm_lanes, t->tuning->norm_sums};
+    const uint32_t stride = padded(n), all = out_first + rows;
     struct {
         uint32_t n, x_stride, out_stride;
         float eps;
         uint32_t output_rows;
     } push = {n, stride, stride, NORM_EPS, out_first > 0};
     kernel_run run = {
-        .pipeline = selftest_pipeline(t, "rmsnorm", &lanes, 1, false),
+        .pipeline = selftest_pipeline(t, "rmsnorm", constants, 2, false),
         .push = &push,
         .push_bytes = sizeof push,
         .groups = {1, rows, 1},
@@ -80,7 +81,7 @@ void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
             for (uint32_t i = 0; r < rows && i < n; i++) {
                 double right = want[(uint64_t)r * n + i];
                 expect_near(t, r, i, (double)got[r * stride + i], right,
-                            fabs(right) * rmsnorm_tolerance(n, lanes));
+                            fabs(right) * rmsnorm_tolerance(n, t->tuning->norm_sums));
             }
         }
         if (rows > 1 && t->result == OTR_OK) { /* one row less: the others keep their bits */

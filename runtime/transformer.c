@@ -187,8 +187,8 @@ static otr_result add_norm(builder *b, const gpu_buffer *x, const weight *w, boo
         uint32_t output_rows;
     } push = {b->h->n_embd, padded(b->h->n_embd), padded(b->h->n_embd), b->h->rms_eps, output_rows};
     const binding bindings[] = {whole(x), vector_of(w), whole(&b->l->normed)};
-    return add(b, "rmsnorm", NULL, &b->t->norm_lanes, 1, bindings, 3, &push, sizeof push, 1, 1,
-               output_rows);
+    const uint32_t constants[] = {b->t->norm_lanes, b->t->norm_sums};
+    return add(b, "rmsnorm", NULL, constants, 2, bindings, 3, &push, sizeof push, 1, 1, output_rows);
 }
 
 static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_cache,

@@ -8,6 +8,7 @@ static const tuning table[] = {
     {
         .device_class = "software",
         .direct_outputs = 8,
+        .norm_sums = 32,
         .norm_lanes = 32,
         .attention_lanes = 32,
         .elementwise_lanes = 64,
@@ -20,6 +21,7 @@ static const tuning table[] = {
         .matvec_lanes = 64,
         .matvec_outputs = 4,
         .matmul = {64, 64, 32, 4, 8},
+        .norm_sums = 128,
         .norm_lanes = 128,
         .attention_lanes = 32,
         .elementwise_lanes = 64,

@@ -14,6 +14,7 @@ typedef struct tuning {
     uint32_t matvec_lanes;     /* of a workgroup (tier 0) */
     uint32_t matvec_outputs;   /* of a subgroup (tier 1) or workgroup (tier 0) */
     uint32_t matmul[5];        /* BM, BN, BK, TM, TN of matmul.comp */
+    uint32_t norm_sums; /* partial sums of a row */
     uint32_t norm_lanes;
     uint32_t attention_lanes;
     uint32_t elementwise_lanes;

@@ -137,7 +137,8 @@ START_TEST(every_kernel_compiles)
         const uint32_t constants[] = {t->attention_lanes, head_size / 2, 32};
         compile(&c, "attention", constants, 3, false);
     }
-    compile(&c, "rmsnorm", &t->norm_lanes, 1, false);
+    const uint32_t norm[] = {t->norm_lanes, t->norm_sums};
+    compile(&c, "rmsnorm", norm, 2, false);
     compile(&c, "rope", &t->elementwise_lanes, 1, false);
     compile(&c, "swiglu", &t->elementwise_lanes, 1, false);
     compile(&c, "sample", &t->sample_lanes, 1, false);
