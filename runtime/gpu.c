@@ -166,6 +166,7 @@ static otr_result create_gpu(otr_context *context, uint32_t index, gpu **out)
     g->limits = properties.limits;
     context->vk.vkGetPhysicalDeviceMemoryProperties(g->physical, &g->memory);
 
+    g->tuning = *tuning_of_gpu(g);
     result = create_device(g);
     if (result)
         goto end;

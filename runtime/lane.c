@@ -224,7 +224,7 @@ static uint32_t count_dispatches(const lane *l, enum lane_path path)
     return n;
 }
 
-otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
+otr_result lane_create(otr_model *model, const tuning *t, uint32_t n_ctx, uint32_t prefill_rows,
                        const exchange_buffers *exchange, lane **out)
 {
     otr_result result;
@@ -236,6 +236,7 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
     l->model = model;
     l->gpu = model->gpu;
     l->exchange = exchange;
+    l->tuning = *t;
     l->n_ctx = n_ctx;
     l->prefill_rows = prefill_rows;
     l->chunk_rows = prefill_rows;
@@ -244,7 +245,7 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, uint32_t prefill_rows,
         result = context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
         goto fail;
     }
-    if ((result = loop_budget_check(model, n_ctx)) != OTR_OK ||
+    if ((result = loop_budget_check(model, t, n_ctx)) != OTR_OK ||
         (result = create_buffers(l)) != OTR_OK || (result = create_pools(l)) != OTR_OK ||
         (result = transformer_build(l)) != OTR_OK)
         goto fail;

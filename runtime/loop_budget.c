@@ -101,9 +101,15 @@ static otr_result check_weight(const otr_model *model, const tuning *t, const we
     return loops > LOOP_BUDGET ? too_long(model, kernel, loops, "a row of weights", w->k) : OTR_OK;
 }
 
-otr_result loop_budget_check(const otr_model *model, uint32_t n_ctx)
+bool loop_budget_allows(const tuning *t)
 {
-    const tuning *t = tuning_find(model->gpu);
+    return loops_of_sample(t, 1u << 19) <= LOOP_BUDGET &&
+           loops_of_rmsnorm(t, 1u << 17) <= LOOP_BUDGET &&
+           (t->direct_outputs || loops_of_matmul(t, (1u << 15) / 4, 4) <= LOOP_BUDGET);
+}
+
+otr_result loop_budget_check(const otr_model *model, const tuning *t, uint32_t n_ctx)
+{
     const hparams *h = &model->h;
     uint64_t most = loops_max_positions(t, h->head_size);
     otr_result result = OTR_OK;

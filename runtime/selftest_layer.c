@@ -33,7 +33,7 @@ static void activations(selftest *t, float *out, uint64_t n)
 
 void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
 {
-    const uint32_t constants[] = {t->tuning->norm_lanes, t->tuning->norm_sums};
+    const uint32_t constants[] = {t->tuning.norm_lanes, t->tuning.norm_sums};
     const uint32_t stride = padded(n), all = out_first + rows;
     struct {
         uint32_t n, x_stride, out_stride;
@@ -81,7 +81,7 @@ void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
             for (uint32_t i = 0; r < rows && i < n; i++) {
                 double right = want[(uint64_t)r * n + i];
                 expect_near(t, r, i, (double)got[r * stride + i], right,
-                            fabs(right) * rmsnorm_tolerance(n, t->tuning->norm_sums));
+                            fabs(right) * rmsnorm_tolerance(n, t->tuning.norm_sums));
             }
         }
         if (rows > 1 && t->result == OTR_OK) { /* one row less: the others keep their bits */
@@ -101,7 +101,7 @@ void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
 
 void check_swiglu(selftest *t, uint32_t n, uint32_t rows)
 {
-    const uint32_t lanes = t->tuning->elementwise_lanes, stride = padded(n);
+    const uint32_t lanes = t->tuning.elementwise_lanes, stride = padded(n);
     uint32_t push[] = {n, stride, stride};
     kernel_run run = {
         .pipeline = selftest_pipeline(t, "swiglu", &lanes, 1, false),
@@ -206,7 +206,7 @@ static void rope_compare(selftest *t, const rope_check *c, uint32_t base, uint32
 
 void check_rope(selftest *t, const head_shape *shape, uint32_t base, uint32_t rows)
 {
-    const uint32_t lanes = t->tuning->elementwise_lanes;
+    const uint32_t lanes = t->tuning.elementwise_lanes;
     rope_check c = {.s = *shape};
     uint64_t positions = base + rows + 1;
 
@@ -340,7 +340,7 @@ void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32
         float scale;
     } push = {shape->n_heads / shape->n_kv_heads, c.kv / 2, c.q_stride / 2, c.out_stride / 2,
               1 / sqrtf((float)shape->head_size)};
-    const uint32_t constants[] = {t->tuning->attention_lanes, shape->head_size / 2, 32};
+    const uint32_t constants[] = {t->tuning.attention_lanes, shape->head_size / 2, 32};
 
     c.qkv = selftest_buffer(t, (uint64_t)rows * c.q_stride * 4);
     c.k_cache = selftest_buffer(t, positions * c.kv * 2);

@@ -32,6 +32,10 @@ struct otr_session {
     atomic_bool cancelled;
 };
 
+/* otr_session_create with kernels of the given shapes. */
+otr_result session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
+                          const tuning *t, otr_session **session);
+
 /* Brings a lane's cache from its length up to position `end` (exclusive) by prefill passes. */
 otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_callback on_progress,
                            void *user);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "kernel_pool.h"
-#include "tuning.h"
 
 /* Must match shaders/linear.glsl. */
 enum { MATVEC_ACCUMULATE = 1, MATVEC_BIAS = 2, MATVEC_OUT_ROWS = 4, MATVEC_SWIGLU = 8 };
@@ -39,12 +38,12 @@ static otr_result kernel(const builder *b, const char *name, const char *format,
 }
 
 /* Adds an operation that runs the same on both paths. */
-static otr_result add(builder *b, const char *name, const char *format, const uint32_t *constants,
-                      uint32_t n_constants, const binding *bindings, uint32_t n_bindings,
-                      const void *push, uint32_t push_bytes, uint32_t groups_x, uint32_t rows_per_y,
-                      bool output_rows)
+static otr_result add(builder *b, enum operation_kind kind, const char *name, const char *format,
+                      const uint32_t *constants, uint32_t n_constants, const binding *bindings,
+                      uint32_t n_bindings, const void *push, uint32_t push_bytes, uint32_t groups_x,
+                      uint32_t rows_per_y, bool output_rows)
 {
-    operation op = {.n_push = push_bytes / 4, .waits = b->waits};
+    operation op = {.kind = kind, .n_push = push_bytes / 4, .waits = b->waits};
     otr_result result = kernel(b, name, format, constants, n_constants, false, &op.pipeline[0]);
 
     if (result == OTR_OK)
@@ -162,7 +161,7 @@ static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, u
                            y_offset + (flags & MATVEC_SWIGLU ? p->first_row / 2 : p->first_row),
                            flags,
                            bias_offset + p->first_row};
-        operation op = {.n_push = sizeof push / 4, .waits = waits};
+        operation op = {.kind = OPERATION_MATRIX, .n_push = sizeof push / 4, .waits = waits};
         otr_result result;
 
         if (flags & MATVEC_BIAS)
@@ -188,7 +187,8 @@ static otr_result add_norm(builder *b, const gpu_buffer *x, const weight *w, boo
     } push = {b->h->n_embd, padded(b->h->n_embd), padded(b->h->n_embd), b->h->rms_eps, output_rows};
     const binding bindings[] = {whole(x), vector_of(w), whole(&b->l->normed)};
     const uint32_t constants[] = {b->t->norm_lanes, b->t->norm_sums};
-    return add(b, "rmsnorm", NULL, constants, 2, bindings, 3, &push, sizeof push, 1, 1, output_rows);
+    return add(b, OPERATION_NORM, "rmsnorm", NULL, constants, 2, bindings, 3, &push, sizeof push, 1,
+               1, output_rows);
 }
 
 static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_cache,
@@ -198,8 +198,9 @@ static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_
     uint32_t q_pairs = h->n_heads * h->head_size / 2, kv_pairs = h->n_kv_heads * h->head_size / 2;
     uint32_t push[] = {q_pairs, kv_pairs, h->head_size / 2, h->rope_size / 2, qkv_stride / 2};
     const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->angles)};
-    return add(b, "rope", NULL, &b->t->elementwise_lanes, 1, bindings, 4, push, sizeof push,
-               groups(q_pairs + 2 * kv_pairs, b->t->elementwise_lanes), 1, false);
+    return add(b, OPERATION_ELEMENTWISE, "rope", NULL, &b->t->elementwise_lanes, 1, bindings, 4,
+               push, sizeof push, groups(q_pairs + 2 * kv_pairs, b->t->elementwise_lanes), 1,
+               false);
 }
 
 static otr_result add_attention(builder *b, const binding *k_cache, const binding *v_cache,
@@ -213,16 +214,16 @@ static otr_result add_attention(builder *b, const binding *k_cache, const bindin
               out_stride / 2, h->attention_scale};
     uint32_t constants[] = {b->t->attention_lanes, h->head_size / 2, 32};
     const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->attended)};
-    return add(b, "attention", NULL, constants, 3, bindings, 4, &push, sizeof push, h->n_heads, 1,
-               false);
+    return add(b, OPERATION_ATTENTION, "attention", NULL, constants, 3, bindings, 4, &push,
+               sizeof push, h->n_heads, 1, false);
 }
 
 static otr_result add_swiglu(builder *b, uint32_t half_stride)
 {
     uint32_t push[] = {b->h->n_ff, half_stride, padded(b->h->n_ff)};
     const binding bindings[] = {whole(&b->l->gate_up), whole(&b->l->gated)};
-    return add(b, "swiglu", NULL, &b->t->elementwise_lanes, 1, bindings, 2, push, sizeof push,
-               groups(b->h->n_ff, b->t->elementwise_lanes), 1, false);
+    return add(b, OPERATION_ELEMENTWISE, "swiglu", NULL, &b->t->elementwise_lanes, 1, bindings, 2,
+               push, sizeof push, groups(b->h->n_ff, b->t->elementwise_lanes), 1, false);
 }
 
 /* gated = silu(Wgate n) * Wup n: one dispatch where gate and up have one format. */
@@ -259,8 +260,8 @@ static otr_result build_embed(builder *b)
         const binding bindings[] = {
             {p->buffer, p->offset, p->n_bytes}, whole(&b->l->words), whole(&b->l->x)};
         b->waits = waits && i == 0;
-        otr_result result = add(b, "embed", w->repack->shader, &b->t->elementwise_lanes, 1,
-                                bindings, 3, &push, sizeof push,
+        otr_result result = add(b, OPERATION_ELEMENTWISE, "embed", w->repack->shader,
+                                &b->t->elementwise_lanes, 1, bindings, 3, &push, sizeof push,
                                 groups(w->n_chunks, b->t->elementwise_lanes), 1, false);
         if (result != OTR_OK)
             return result;
@@ -336,8 +337,8 @@ static otr_result build_sample(builder *b)
     uint32_t push[] = {b->h->n_vocab, b->l->logits_stride};
     const binding bindings[] = {whole(&b->l->logits), whole(&b->l->words)};
     then(b);
-    return add(b, "sample", NULL, &b->t->sample_lanes, 1, bindings, 2, push, sizeof push, 1, 1,
-               true);
+    return add(b, OPERATION_SAMPLE, "sample", NULL, &b->t->sample_lanes, 1, bindings, 2, push,
+               sizeof push, 1, 1, true);
 }
 
 uint32_t transformer_n_sets(const otr_model *model)
@@ -355,7 +356,7 @@ uint32_t transformer_n_sets(const otr_model *model)
 
 otr_result transformer_build(lane *l)
 {
-    builder b = {.l = l, .model = l->model, .h = &l->model->h, .t = tuning_find(l->gpu)};
+    builder b = {.l = l, .model = l->model, .h = &l->model->h, .t = &l->tuning};
     otr_result result;
 
     l->embed.first = l->n_operations;

@@ -125,7 +125,7 @@ START_TEST(every_kernel_compiles)
     ck_assert_int_eq(gpu_open(context, 0, &c.g), OTR_OK);
     ck_assert_int_eq(c.g->tier, 1);
 
-    const tuning *t = tuning_find(c.g);
+    const tuning found = tuning_find(c.g), *t = &found;
     printf("%s\n  %-18s", c.g->info->name, "kernel");
     for (size_t i = 0; i < N_COLUMNS; i++)
         printf(" %12s", columns[i][1]);

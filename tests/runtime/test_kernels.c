@@ -139,14 +139,14 @@ START_TEST(formulas_keep_the_budget)
 
     open_device();
     for (uint32_t head_size = 2; head_size <= ARCH_MAX_HEAD_SIZE; head_size += 2) {
-        uint64_t most = loops_max_positions(t.tuning, head_size);
+        uint64_t most = loops_max_positions(&t.tuning, head_size);
 
         ck_assert_uint_gt(most, 4096); /* of a session that doesn't say */
-        ck_assert_uint_le(loops_of_attention(t.tuning, most, head_size), LOOP_BUDGET);
-        ck_assert_uint_gt(loops_of_attention(t.tuning, most + 1, head_size), LOOP_BUDGET);
+        ck_assert_uint_le(loops_of_attention(&t.tuning, most, head_size), LOOP_BUDGET);
+        ck_assert_uint_gt(loops_of_attention(&t.tuning, most + 1, head_size), LOOP_BUDGET);
     }
-    ck_assert_uint_le(loops_of_sample(t.tuning, 262144), LOOP_BUDGET);
-    ck_assert_uint_le(loops_of_rmsnorm(t.tuning, 1 << 17), LOOP_BUDGET);
+    ck_assert_uint_le(loops_of_sample(&t.tuning, 262144), LOOP_BUDGET);
+    ck_assert_uint_le(loops_of_rmsnorm(&t.tuning, 1 << 17), LOOP_BUDGET);
     for (uint32_t chunk = 4; chunk <= 16; chunk += 12) {
         for (uint32_t lanes = 4; lanes <= 128; lanes *= 2)
             ck_assert_uint_le(loops_of_matvec(65536 / chunk, lanes), LOOP_BUDGET);
@@ -169,7 +169,7 @@ START_TEST(attention_at_the_budget)
     const head_shape shape = {1, 1, head_sizes[_i], 2};
 
     open_device();
-    check_attention(&t, &shape, (uint32_t)loops_max_positions(t.tuning, shape.head_size) - 1, 1);
+    check_attention(&t, &shape, (uint32_t)loops_max_positions(&t.tuning, shape.head_size) - 1, 1);
     close_device();
 }
 END_TEST
@@ -199,7 +199,7 @@ START_TEST(too_long_a_context_is_refused)
         model = load_model(h.context, MODEL_TARGET);
         otr_model_info info = {.size = sizeof info};
         ck_assert_int_eq(otr_model_describe(model, &info), OTR_OK);
-        params.n_ctx = (uint32_t)loops_max_positions(t.tuning, info.head_size) + 1;
+        params.n_ctx = (uint32_t)loops_max_positions(&t.tuning, info.head_size) + 1;
         ck_assert_int_eq(otr_session_create(model, NULL, &params, &session), OTR_ERROR_UNSUPPORTED);
         ck_assert_ptr_null(session);
         otr_error_message(h.context, message, sizeof message);
