@@ -9,5 +9,6 @@ int command_eval(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_selftest(int argc, char **argv);
+int command_tune(int argc, char **argv);
 
 #endif

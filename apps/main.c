@@ -22,6 +22,7 @@ static const command commands[] = {
     {"run", command_run, "write text with a target model, and a draft that runs ahead"},
     {"eval", command_eval, "perplexity of a text, or the logits of given tokens"},
     {"bench", command_bench, "measure passes and generations; compare two results"},
+    {"tune", command_tune, "measure which workgroup shapes are best on a device"},
     {"devices", command_devices, "list the Vulkan devices, and which one is used"},
     {"inspect", command_inspect, "show what is in a GGUF file (needs no Vulkan)"},
     {"selftest", command_selftest, "check every kernel on a device against the CPU"},
@@ -42,7 +43,7 @@ static int print_help(void)
         "\n%s\n"
         "Environment:\n"
         "  OUTRIDER_MODELS         folder of the demo models\n"
-        "  OUTRIDER_CACHE_DIR      folder of the pipeline cache (default:\n"
+        "  OUTRIDER_CACHE_DIR      folder of the pipeline cache and tuning (default:\n"
         "                          $XDG_CACHE_HOME/outrider or ~/.cache/outrider)\n"
         "  OUTRIDER_DEBUG          list of validation, timestamps, statistics,\n"
         "                          tier0, gpu\n"

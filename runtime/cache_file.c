@@ -28,7 +28,7 @@ uint8_t *cache_file_read(const char *path, size_t most_bytes, size_t *n_bytes, c
 
     *problem = NULL;
     if (fd < 0) {
-        if (errno != ENOENT)
+        if (errno != ENOENT && errno != ENOTDIR)
             *problem = strerror(errno);
         goto end;
     }

@@ -43,4 +43,9 @@ otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_c
 /* The sampling parameters in a lane's request, for BEGIN_GENERATE (generate.c). */
 void generate_write_sampling(const lane *l, const otr_sampling *sampling);
 
+/* The request of a pass over `rows` rows of some tokens at position `base`, the last out_rows of
+ * them with logits (measure.c). */
+void measure_write_pass(const lane *l, const otr_sampling *sampling, uint32_t base, uint32_t rows,
+                        uint32_t out_rows);
+
 #endif
