@@ -16,6 +16,7 @@ typedef struct device_facts {
     uint32_t queue_family;
     uint32_t subgroup_size;             /* 0: unknown */
     uint32_t min_subgroup_size;         /* that pipelines can have; 0: unknown */
+    uint32_t max_workgroup_subgroups;   /* of pipelines that require subgroup_size */
     bool pins_subgroup_size;            /* compute pipelines can require subgroup_size */
     bool full_subgroups;                /* and full subgroups */
     bool subgroup_size_is_fixed;        /* pinned, or all pipelines have the same */

@@ -1,5 +1,7 @@
 /* The tuning tables. Numbers of the software class were measured on lavapipe and SwiftShader
- * (tests/bench/NOTES.md); those of real GPUs follow what other projects report for each vendor. */
+ * (tests/bench/NOTES.md); those of real GPUs follow what other projects report for each vendor, and
+ * are alike where nothing is known. One subgroup a workgroup: matrices of small models have few
+ * outputs, and all of a GPU should have some. */
 #include "tuning.h"
 
 #include <stdio.h>
@@ -10,40 +12,43 @@
 
 /* clang-format off */
 static const tuning classes[] = {
-    /* class      direct  matvec    matmul tile,         its    norm      att. elem. sample prefill
-     *                    sg. l. o. BM, BN, BK, TM, TN   sides  sums lanes */
-    {"software",  8,      0, 0,  0, {0, 0, 0, 0, 0},    {0, 0},    32,  32, 32, 64,  128,   128},
-    {"gpu",       0,      1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128, 32, 64, 128,   256},
+    /* class  direct  matvec    matmul tile          its        norm      att. elem. sample prefill
+     *      outputs sg. l. o. BM  BN  BK  TM TN    sides      sums lns. lanes lanes lanes rows */
+    {"software", 8, 0,  0, 0, { 0,  0,  0, 0, 0}, { 0,   0},  32,  32,  32,  64,  128, 128},
+    {"gpu",      0, 1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128,  32,  64,  128, 256},
     /* Wave 64 and four SIMDs a compute unit: a tile of four waves. */
-    {"amd-gcn",   0,      1, 64, 4, {64, 64, 32, 4, 4}, {32, 128}, 128, 128, 32, 64, 128,   256},
-    {"amd-rdna",  0,      1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128, 32, 64, 128,   256},
-    /* These hold fewer workgroups than subgroups at a time: with one of each they would stand half
-     * empty. */
-    {"nvidia",    0,      4, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128, 32, 64, 128,   256},
-    {"intel",     0,      4, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128, 32, 64, 128,   256},
+    {"amd-gcn",  0, 1, 64, 4, {64, 64, 32, 4, 4}, {32, 128}, 128, 128,  32,  64,  128, 256},
+    {"amd-rdna", 0, 1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128,  32,  64,  128, 256},
+    {"nvidia",   0, 1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128,  32,  64,  128, 256},
+    {"intel",    0, 1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128,  32,  64,  128, 256},
     /* Other projects had wrong results there with larger and smaller tiles. */
-    {"apple",     0,      1, 64, 4, {64, 64, 32, 4, 8}, {64, 64},  128, 128, 32, 64, 128,   256},
+    {"apple",    0, 1, 64, 4, {64, 64, 32, 4, 8}, {64,  64}, 128, 128,  32,  64,  128, 256},
     /* Little shared memory, and watchdogs that want short passes. */
-    {"mobile",    0,      1, 64, 4, {64, 64, 32, 4, 8}, {32, 64},  128, 128, 32, 64, 128,   128},
+    {"mobile",   0, 1, 64, 4, {64, 64, 32, 4, 8}, {32,  64}, 128, 128,  32,  64,  128, 128},
 };
 /* clang-format on */
 #define N_CLASSES (sizeof classes / sizeof classes[0])
 
-/* From the first that fits: PCI vendor, and the least subgroup size that it can be made to use (0:
+/* The first that fits counts: PCI vendor, and the least subgroup size that a pipeline can have (0:
  * any, or unknown). */
+/* clang-format off */
 static const struct {
     uint32_t vendor, least_subgroup;
     const char *device_class;
 } rules[] = {
     {0x1002, 64, "amd-gcn"}, /* RDNA has 32 too */
-    {0x1002, 0, "amd-rdna"}, {0x10de, 0, "nvidia"}, {0x8086, 0, "intel"},
-    {0x106b, 0, "apple"},    {0x5143, 0, "mobile"}, /* Qualcomm */
-    {0x13b5, 0, "mobile"},                          /* Arm */
-    {0x1010, 0, "mobile"},                          /* Imagination */
-    {0x144d, 0, "mobile"},                          /* Samsung */
-    {0x14e4, 0, "mobile"},                          /* Broadcom */
-    {0x19e5, 0, "mobile"},                          /* Huawei */
+    {0x1002, 0, "amd-rdna"},
+    {0x10de, 0, "nvidia"},
+    {0x8086, 0, "intel"},
+    {0x106b, 0, "apple"},
+    {0x5143, 0, "mobile"}, /* Qualcomm */
+    {0x13b5, 0, "mobile"}, /* Arm */
+    {0x1010, 0, "mobile"}, /* Imagination */
+    {0x144d, 0, "mobile"}, /* Samsung */
+    {0x14e4, 0, "mobile"}, /* Broadcom */
+    {0x19e5, 0, "mobile"}, /* Huawei */
 };
+/* clang-format on */
 
 const tuning *tuning_of(const char *device_class)
 {
@@ -166,6 +171,9 @@ bool tuning_fits(const gpu *g, const tuning *t)
         /* Where a subgroup's outputs begin follows from its number, which means something only
          * where all subgroups are full. */
         if (g->tier >= 1 && t->matvec_subgroups > 1 && !g->facts->full_subgroups)
+            return false;
+        if (g->tier >= 1 && g->facts->pins_subgroup_size &&
+            t->matvec_subgroups > g->facts->max_workgroup_subgroups)
             return false;
         if (m[0] / m[3] * (m[1] / m[4]) > most ||
             (m[0] + m[1]) * (uint64_t)m[2] * sizeof(float) > shared_bytes)

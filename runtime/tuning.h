@@ -12,7 +12,7 @@ struct gpu;
 
 typedef struct tuning {
     const char *device_class;
-    /* Outputs of an invocation of matvec_direct; 0: this class uses matvec and matmul instead, which
+    /* Outputs of an invocation of matvec_direct; 0: the class uses matvec and matmul instead, which
      * round differently, so that otr_tune never goes from one to the other. */
     uint32_t direct_outputs;
     uint32_t matvec_subgroups; /* of a workgroup (tier 1) */

@@ -75,7 +75,8 @@ static void make_fake(fake *f, const char *device_class, int32_t tier, uint32_t 
             f->facts.min_subgroup_size = devices[i].min_subgroup;
         }
     f->info.type = strcmp(device_class, "software") ? OTR_DEVICE_DISCRETE : OTR_DEVICE_CPU;
-    f->facts.full_subgroups = true;
+    f->facts.full_subgroups = f->facts.pins_subgroup_size = true;
+    f->facts.max_workgroup_subgroups = 1;
     f->g.context = &f->context;
     f->g.info = &f->info;
     f->g.facts = &f->facts;
@@ -90,6 +91,7 @@ static void make_fake(fake *f, const char *device_class, int32_t tier, uint32_t 
 
 static void make_large(fake *f)
 {
+    f->facts.max_workgroup_subgroups = 32;
     f->g.limits.maxComputeWorkGroupInvocations = 1024;
     f->g.limits.maxComputeWorkGroupSize[0] = 1024;
     f->g.limits.maxComputeSharedMemorySize = 65536;
@@ -243,7 +245,13 @@ START_TEST(other_values_are_refused)
     REFUSED(f.g.limits.maxComputeSharedMemorySize = 1024);
     make_large(&f);
     f.facts.full_subgroups = false;
-    ck_assert(!tuning_allows(&f.g, &good));
+    t = good;
+    t.matvec_subgroups = 2;
+    ck_assert(!tuning_allows(&f.g, &t));
+    f.facts.full_subgroups = true;
+    ck_assert(tuning_allows(&f.g, &t));
+    f.facts.max_workgroup_subgroups = 1;
+    ck_assert(!tuning_allows(&f.g, &t));
     make_fake(&f, "apple", 1, 32);
     make_large(&f);
     t = *tuning_of("apple");

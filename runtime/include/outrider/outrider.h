@@ -83,8 +83,8 @@ typedef struct otr_context_params {
      * as errors and are counted (otr_validation_message_count). Also on by
      * OUTRIDER_DEBUG=validation. OTR_ERROR_NO_VULKAN when the layer isn't installed. */
     bool validation;
-    /* Folder of the pipeline cache. NULL: $OUTRIDER_CACHE_DIR, $XDG_CACHE_HOME/outrider or
-     * ~/.cache/outrider. "": no cache on disk. */
+    /* Folder of the pipeline cache and of what otr_tune stores. NULL: $OUTRIDER_CACHE_DIR,
+     * $XDG_CACHE_HOME/outrider or ~/.cache/outrider. "": no cache on disk. */
     const char *cache_dir;
 } otr_context_params;
 OTR_API otr_context_params otr_context_params_default(void);
