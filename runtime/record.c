@@ -88,7 +88,7 @@ static void emit_kinds(const lane *l, VkCommandBuffer commands, const operation_
     for (uint32_t i = group->first; i < group->end; i++) {
         const operation *op = &l->operations[i];
         waits = waits || op->waits;
-        if (!op->pipeline[path] || !(op->kind & kinds))
+        if (!op->pipeline[path] || (kinds != OPERATION_ALL && !(op->kind & kinds)))
             continue;
         if (waits)
             emit_kernel_barrier(l->gpu, commands);
@@ -169,7 +169,8 @@ otr_result record_kinds(lane *l, const operation_group *group, enum lane_path pa
 
     *commands = VK_NULL_HANDLE;
     for (uint32_t i = group->first; i < group->end; i++)
-        any = any || (l->operations[i].pipeline[path] && (l->operations[i].kind & kinds));
+        any = any || (l->operations[i].pipeline[path] &&
+                      (kinds == OPERATION_ALL || (l->operations[i].kind & kinds)));
     if (!any)
         return OTR_OK;
     otr_result result = record_begin(l->gpu, l->pool, "operations of a kind", commands);

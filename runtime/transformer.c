@@ -37,13 +37,30 @@ static otr_result kernel(const builder *b, const char *name, const char *format,
     return kernel_get(g, shader, constants, n, tiered && g->tier >= 1, out);
 }
 
-/* Adds an operation that runs the same on both paths. */
-static otr_result add(builder *b, enum operation_kind kind, const char *name, const char *format,
-                      const uint32_t *constants, uint32_t n_constants, const binding *bindings,
-                      uint32_t n_bindings, const void *push, uint32_t push_bytes, uint32_t groups_x,
-                      uint32_t rows_per_y, bool output_rows)
+static enum operation_kind kind_of(const char *kernel_name)
 {
-    operation op = {.kind = kind, .n_push = push_bytes / 4, .waits = b->waits};
+    static const struct {
+        const char *name;
+        enum operation_kind kind;
+    } kinds[] = {
+        {"rmsnorm", OPERATION_NORM},       {"rope", OPERATION_ELEMENTWISE},
+        {"swiglu", OPERATION_ELEMENTWISE}, {"embed", OPERATION_ELEMENTWISE},
+        {"sample", OPERATION_SAMPLE},
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(kinds[i].name, kernel_name))
+            return kinds[i].kind;
+    return OPERATION_OTHER;
+}
+
+/* Adds an operation that runs the same on both paths. */
+static otr_result add(builder *b, const char *name, const char *format, const uint32_t *constants,
+                      uint32_t n_constants, const binding *bindings, uint32_t n_bindings,
+                      const void *push, uint32_t push_bytes, uint32_t groups_x, uint32_t rows_per_y,
+                      bool output_rows)
+{
+    operation op = {.kind = kind_of(name), .n_push = push_bytes / 4, .waits = b->waits};
     otr_result result = kernel(b, name, format, constants, n_constants, false, &op.pipeline[0]);
 
     if (result == OTR_OK)
@@ -187,8 +204,8 @@ static otr_result add_norm(builder *b, const gpu_buffer *x, const weight *w, boo
     } push = {b->h->n_embd, padded(b->h->n_embd), padded(b->h->n_embd), b->h->rms_eps, output_rows};
     const binding bindings[] = {whole(x), vector_of(w), whole(&b->l->normed)};
     const uint32_t constants[] = {b->t->norm_lanes, b->t->norm_sums};
-    return add(b, OPERATION_NORM, "rmsnorm", NULL, constants, 2, bindings, 3, &push, sizeof push, 1,
-               1, output_rows);
+    return add(b, "rmsnorm", NULL, constants, 2, bindings, 3, &push, sizeof push, 1, 1,
+               output_rows);
 }
 
 static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_cache,
@@ -198,9 +215,8 @@ static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_
     uint32_t q_pairs = h->n_heads * h->head_size / 2, kv_pairs = h->n_kv_heads * h->head_size / 2;
     uint32_t push[] = {q_pairs, kv_pairs, h->head_size / 2, h->rope_size / 2, qkv_stride / 2};
     const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->angles)};
-    return add(b, OPERATION_ELEMENTWISE, "rope", NULL, &b->t->elementwise_lanes, 1, bindings, 4,
-               push, sizeof push, groups(q_pairs + 2 * kv_pairs, b->t->elementwise_lanes), 1,
-               false);
+    return add(b, "rope", NULL, &b->t->elementwise_lanes, 1, bindings, 4, push, sizeof push,
+               groups(q_pairs + 2 * kv_pairs, b->t->elementwise_lanes), 1, false);
 }
 
 static otr_result add_attention(builder *b, const binding *k_cache, const binding *v_cache,
@@ -214,16 +230,16 @@ static otr_result add_attention(builder *b, const binding *k_cache, const bindin
               out_stride / 2, h->attention_scale};
     uint32_t constants[] = {b->t->attention_lanes, h->head_size / 2, 32};
     const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->attended)};
-    return add(b, OPERATION_ATTENTION, "attention", NULL, constants, 3, bindings, 4, &push,
-               sizeof push, h->n_heads, 1, false);
+    return add(b, "attention", NULL, constants, 3, bindings, 4, &push, sizeof push, h->n_heads, 1,
+               false);
 }
 
 static otr_result add_swiglu(builder *b, uint32_t half_stride)
 {
     uint32_t push[] = {b->h->n_ff, half_stride, padded(b->h->n_ff)};
     const binding bindings[] = {whole(&b->l->gate_up), whole(&b->l->gated)};
-    return add(b, OPERATION_ELEMENTWISE, "swiglu", NULL, &b->t->elementwise_lanes, 1, bindings, 2,
-               push, sizeof push, groups(b->h->n_ff, b->t->elementwise_lanes), 1, false);
+    return add(b, "swiglu", NULL, &b->t->elementwise_lanes, 1, bindings, 2, push, sizeof push,
+               groups(b->h->n_ff, b->t->elementwise_lanes), 1, false);
 }
 
 /* gated = silu(Wgate n) * Wup n: one dispatch where gate and up have one format. */
@@ -260,8 +276,8 @@ static otr_result build_embed(builder *b)
         const binding bindings[] = {
             {p->buffer, p->offset, p->n_bytes}, whole(&b->l->words), whole(&b->l->x)};
         b->waits = waits && i == 0;
-        otr_result result = add(b, OPERATION_ELEMENTWISE, "embed", w->repack->shader,
-                                &b->t->elementwise_lanes, 1, bindings, 3, &push, sizeof push,
+        otr_result result = add(b, "embed", w->repack->shader, &b->t->elementwise_lanes, 1,
+                                bindings, 3, &push, sizeof push,
                                 groups(w->n_chunks, b->t->elementwise_lanes), 1, false);
         if (result != OTR_OK)
             return result;
@@ -337,8 +353,8 @@ static otr_result build_sample(builder *b)
     uint32_t push[] = {b->h->n_vocab, b->l->logits_stride};
     const binding bindings[] = {whole(&b->l->logits), whole(&b->l->words)};
     then(b);
-    return add(b, OPERATION_SAMPLE, "sample", NULL, &b->t->sample_lanes, 1, bindings, 2, push,
-               sizeof push, 1, 1, true);
+    return add(b, "sample", NULL, &b->t->sample_lanes, 1, bindings, 2, push, sizeof push, 1, 1,
+               true);
 }
 
 uint32_t transformer_n_sets(const otr_model *model)

@@ -47,10 +47,10 @@ void tuning_set(struct gpu *g, const tuning *t);
 
 /* What an operation of a lane is. */
 enum operation_kind {
-    OPERATION_MATRIX = 1,
-    OPERATION_NORM = 2,
-    OPERATION_ELEMENTWISE = 4,
-    OPERATION_ATTENTION = 8,
+    OPERATION_OTHER = 1, /* attention, which is not tuned */
+    OPERATION_MATRIX = 2,
+    OPERATION_NORM = 4,
+    OPERATION_ELEMENTWISE = 8,
     OPERATION_SAMPLE = 16,
     OPERATION_ALL = 31,
 };
