@@ -333,9 +333,13 @@ static void choose_rows(tuner *t)
 static void report(const tuner *t, const tuning *choices, const comparison *found, uint32_t n,
                    uint32_t chosen)
 {
+    double first[N_PASSES] = {0};
+
+    for (uint32_t i = 1; i < n; i++) /* the first was measured beside every other one */
+        for (int pass = 0; pass < N_PASSES; pass++)
+            first[pass] += found[i].seconds[0][pass] / (n - 1);
     for (uint32_t i = 0; i < n && t->on_result; i++) {
-        /* The first was measured beside every other one. */
-        const double *seconds = i ? found[i].seconds[1] : found[n > 1].seconds[0];
+        const double *seconds = i ? found[i].seconds[1] : first;
         char choice[64];
 
         tuning_describe(&choices[i], t->setting, choice, sizeof choice);
