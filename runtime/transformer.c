@@ -49,7 +49,7 @@ static enum operation_kind kind_of(const char *kernel_name)
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (!strcmp(kinds[i].name, kernel_name))
+        if (!strncmp(kinds[i].name, kernel_name, strlen(kinds[i].name))) /* or a form of it */
             return kinds[i].kind;
     return OPERATION_OTHER;
 }
