@@ -10,5 +10,6 @@ int command_devices(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_simulate(int argc, char **argv);
 int command_selftest(int argc, char **argv);
+int command_tune(int argc, char **argv);
 
 #endif

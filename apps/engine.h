@@ -1,6 +1,6 @@
 /* Context and models of one command: opened in order, with messages and progress, closed together.
  *
- * Used by run and eval. */
+ * Used by run, eval, bench and tune. */
 #ifndef OUTRIDER_APPS_ENGINE_H
 #define OUTRIDER_APPS_ENGINE_H
 

@@ -23,6 +23,7 @@ static const command commands[] = {
     {"eval", command_eval, "perplexity of a text, or the logits of given tokens"},
     {"bench", command_bench, "measure passes and generations; compare two results"},
     {"simulate", command_simulate, "speculation without models: what K and schedule would earn"},
+    {"tune", command_tune, "measure which workgroup shapes are best on a device"},
     {"devices", command_devices, "list the Vulkan devices, and which one is used"},
     {"inspect", command_inspect, "show what is in a GGUF file (needs no Vulkan)"},
     {"selftest", command_selftest, "check every kernel on a device against the CPU"},
@@ -43,7 +44,7 @@ static int print_help(void)
         "\n%s\n"
         "Environment:\n"
         "  OUTRIDER_MODELS         folder of the demo models\n"
-        "  OUTRIDER_CACHE_DIR      folder of the pipeline cache (default:\n"
+        "  OUTRIDER_CACHE_DIR      folder of the pipeline cache and tuning (default:\n"
         "                          $XDG_CACHE_HOME/outrider or ~/.cache/outrider)\n"
         "  OUTRIDER_DEBUG          list of validation, timestamps, statistics,\n"
         "                          tier0, gpu\n"

@@ -189,6 +189,8 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
     facts->max_allocation_bytes = maintenance3.maxMemoryAllocationSize;
     facts->max_buffer_bytes = knows_maintenance4 ? maintenance4.maxBufferSize : UINT64_MAX;
     facts->subgroup_size = subgroup.subgroupSize;
+    facts->min_subgroup_size = sizes.minSubgroupSize;
+    facts->max_workgroup_subgroups = sizes.maxComputeWorkgroupSubgroups;
     facts->has_subgroup_arithmetic = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                                      (subgroup.supportedOperations &
                                       VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);

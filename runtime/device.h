@@ -6,6 +6,7 @@
 #define OUTRIDER_DEVICE_H
 
 #include "context.h"
+#include "tuning.h"
 
 /* What opening a device needs to know beyond otr_device_info. */
 typedef struct device_facts {
@@ -14,6 +15,8 @@ typedef struct device_facts {
     int32_t hardware_tier;
     uint32_t queue_family;
     uint32_t subgroup_size;             /* 0: unknown */
+    uint32_t min_subgroup_size;         /* that pipelines can have; 0: unknown */
+    uint32_t max_workgroup_subgroups;   /* of pipelines that require subgroup_size */
     bool pins_subgroup_size;            /* compute pipelines can require subgroup_size */
     bool full_subgroups;                /* and full subgroups */
     bool subgroup_size_is_fixed;        /* pinned, or all pipelines have the same */
@@ -67,10 +70,11 @@ typedef struct gpu {
     VkPhysicalDeviceLimits limits;
     uint32_t subgroup_size;
     bool is_cpu;
+    tuning tuning;       /* guarded by kernels_lock: tuning_find */
     bool has_statistics; /* of pipelines: wanted (context.statistics) and to be had */
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout pipeline_layout;
-    pthread_mutex_t kernels_lock;  /* guards kernels */
+    pthread_mutex_t kernels_lock;  /* guards kernels and tuning */
     struct pooled_kernel *kernels; /* kernel_pool.h */
     VkPipelineCache pipeline_cache;
     atomic_bool cache_is_dirty; /* pipelines were created since the cache was loaded or stored */

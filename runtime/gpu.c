@@ -8,6 +8,7 @@
 #include "device.h"
 #include "kernel_pool.h"
 #include "pipeline_cache.h"
+#include "tuning_file.h"
 
 /* volk reads its one global vkGetDeviceProcAddr while it fills a device table, and contexts may
  * have different loaders: the only process-wide state, held for the moment of that call. */
@@ -166,6 +167,7 @@ static otr_result create_gpu(otr_context *context, uint32_t index, gpu **out)
     g->limits = properties.limits;
     context->vk.vkGetPhysicalDeviceMemoryProperties(g->physical, &g->memory);
 
+    g->tuning = tuning_file_load(g);
     result = create_device(g);
     if (result)
         goto end;

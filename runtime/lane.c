@@ -56,9 +56,8 @@ attention_plan lane_attention_plan(const lane *l, enum lane_path path)
                                             : ATTENTION_PREFILL;
     uint32_t qkv = (h->n_heads + 2 * h->n_kv_heads) * h->head_size;
 
-    attention_plan plan = attention_make_plan(tuning_find(l->gpu), l->gpu->subgroup_size, &shape,
-                                              use, rows, l->n_ctx, (qkv + 3) / 4 * 4,
-                                              h->attention_scale);
+    attention_plan plan = attention_make_plan(&l->tuning, l->gpu->subgroup_size, &shape, use, rows,
+                                              l->n_ctx, (qkv + 3) / 4 * 4, h->attention_scale);
     plan.push.counters_at = l->attention_counters_at;
     return plan;
 }
@@ -265,7 +264,7 @@ static uint32_t count_dispatches(const lane *l, enum lane_path path)
     return n;
 }
 
-otr_result lane_create(otr_model *model, uint32_t n_ctx, otr_cache_type cache_type,
+otr_result lane_create(otr_model *model, const tuning *t, uint32_t n_ctx, otr_cache_type cache_type,
                        uint32_t prefill_rows, const exchange_buffers *exchange, lane **out)
 {
     otr_result result;
@@ -277,6 +276,7 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, otr_cache_type cache_ty
     l->model = model;
     l->gpu = model->gpu;
     l->exchange = exchange;
+    l->tuning = *t;
     l->n_ctx = n_ctx;
     l->cache_type = cache_type;
     l->prefill_rows = prefill_rows;
@@ -286,7 +286,7 @@ otr_result lane_create(otr_model *model, uint32_t n_ctx, otr_cache_type cache_ty
         result = context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
         goto fail;
     }
-    if ((result = loop_budget_check(model, n_ctx)) != OTR_OK ||
+    if ((result = loop_budget_check(model, t, n_ctx)) != OTR_OK ||
         (result = create_buffers(l)) != OTR_OK || (result = create_pools(l)) != OTR_OK ||
         (result = transformer_build(l)) != OTR_OK)
         goto fail;

@@ -11,6 +11,7 @@
 #include "model.h"
 #include "step_state.h"
 #include "submission.h"
+#include "tuning.h"
 
 /* How the rows of a pass are computed. */
 enum lane_path {
@@ -27,7 +28,8 @@ typedef struct operation {
     VkDescriptorSet set;
     uint32_t push[KERNEL_PUSH_BYTES / 4];
     uint32_t n_push; /* words */
-    bool waits;      /* for the writes of the operations before it */
+    enum operation_kind kind;
+    bool waits; /* for the writes of the operations before it */
 } operation;
 
 /* Operations [first, end) that are recorded and submitted as one unit. */
@@ -46,6 +48,7 @@ typedef struct lane {
     otr_model *model;
     gpu *gpu;
     const exchange_buffers *exchange;
+    tuning tuning; /* shapes of the kernels */
     uint32_t n_ctx;
     uint32_t prefill_rows; /* room for so many rows in a PATH_PREFILL pass */
     uint32_t chunk_rows;   /* rows that such a pass takes: fewer where a layer took too long */
@@ -83,7 +86,7 @@ typedef struct lane {
     double layer_ms[N_PATHS]; /* measured time of a layer in the last pass; 0: not known */
 } lane;
 
-otr_result lane_create(otr_model *model, uint32_t n_ctx, otr_cache_type cache_type,
+otr_result lane_create(otr_model *model, const tuning *t, uint32_t n_ctx, otr_cache_type cache_type,
                        uint32_t prefill_rows, const exchange_buffers *exchange, lane **out);
 void lane_destroy(lane **l);
 

@@ -57,10 +57,11 @@ uint64_t loops_of_matmul(const tuning *t, uint64_t n_chunks, uint32_t chunk)
     return rounds(n_chunks * chunk, bk) * slice;
 }
 
-/* The sum of squares and the output, each a lane's share of the row; the lanes' sums. */
+/* A lane's partial sums, each over its elements; their total; the lane's share of the output. */
 uint64_t loops_of_rmsnorm(const tuning *t, uint64_t n)
 {
-    return 2 * rounds(n, t->norm_lanes) + t->norm_lanes;
+    return rounds(t->norm_sums, t->norm_lanes) * (1 + rounds(n, t->norm_sums)) + t->norm_sums +
+           rounds(n, t->norm_lanes);
 }
 
 /* Passes over the row four items at a time, the digits of its walks, the penalty's window: see the
@@ -101,9 +102,15 @@ static otr_result check_weight(const otr_model *model, const tuning *t, const we
     return loops > LOOP_BUDGET ? too_long(model, kernel, loops, "a row of weights", w->k) : OTR_OK;
 }
 
-otr_result loop_budget_check(const otr_model *model, uint32_t n_ctx)
+bool loop_budget_allows(const tuning *t)
 {
-    const tuning *t = tuning_find(model->gpu);
+    return loops_of_sample(t, 1u << 19) <= LOOP_BUDGET &&
+           loops_of_rmsnorm(t, 1u << 17) <= LOOP_BUDGET &&
+           (t->direct_outputs || loops_of_matmul(t, (1u << 15) / 4, 4) <= LOOP_BUDGET);
+}
+
+otr_result loop_budget_check(const otr_model *model, const tuning *t, uint32_t n_ctx)
+{
     const hparams *h = &model->h;
     const attention_shape shape = {h->n_heads, h->n_kv_heads, h->head_size, OTR_CACHE_F16};
     otr_result result = OTR_OK;

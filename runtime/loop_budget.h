@@ -27,6 +27,9 @@ uint64_t loops_of_sample(const tuning *t, uint64_t n_vocab);
 
 /* OTR_ERROR_UNSUPPORTED, and a message with what would be possible, when a kernel of the model with
  * this context could go over the budget of its device. */
-otr_result loop_budget_check(const otr_model *model, uint32_t n_ctx);
+otr_result loop_budget_check(const otr_model *model, const tuning *t, uint32_t n_ctx);
+/* Whether shapes that are chosen by measuring leave room for every model, not just for the one that
+ * was measured. */
+bool loop_budget_allows(const tuning *t);
 
 #endif

@@ -53,20 +53,20 @@ static uint32_t dispatches_of(const lane *l, uint32_t first, uint32_t end, enum 
     return n;
 }
 
-static void write_pass(otr_session *s, const lane *l, const otr_measure_params *p, uint32_t base,
-                       uint32_t rows, uint32_t out_rows)
+void measure_write_pass(const lane *l, const otr_sampling *sampling, uint32_t base, uint32_t rows,
+                        uint32_t out_rows)
 {
     uint32_t *request = lane_request(l);
 
-    generate_write_sampling(l, &p->sampling);
+    generate_write_sampling(l, sampling);
     request[Q_STOPS] = 0;
     request[Q_LENGTH] = base;
     request[Q_BASE] = base;
     request[Q_ROWS] = rows;
-    request[Q_OUT_FIRST] = 0;
+    request[Q_OUT_FIRST] = rows - out_rows;
     request[Q_OUT_ROWS] = out_rows;
     for (uint32_t i = 0; i < rows; i++) /* different rows of the embedding table */
-        request[Q_TOKENS + i] = (base + i) * 7 % s->target_model->h.n_vocab;
+        request[Q_TOKENS + i] = (base + i) * 7 % l->model->h.n_vocab;
 }
 
 /* One pass of the lane; adds what it took. */
@@ -78,7 +78,7 @@ static otr_result measure_pass(otr_session *s, lane *l, const otr_measure_params
     submission *sub = &s->submission;
     uint64_t start = clock_ns(), wait_ns = 0;
 
-    write_pass(s, l, p, base, rows, with_logits ? rows : 0);
+    measure_write_pass(l, &p->sampling, base, rows, with_logits ? rows : 0);
     submission_clear(sub);
     bool ok = lane_add_begin(l, sub, BEGIN_GENERATE) && lane_add_begin(l, sub, BEGIN_REQUEST) &&
               lane_add_layers(l, sub, path);

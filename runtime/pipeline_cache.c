@@ -1,13 +1,11 @@
 /* The pipeline cache on disk. Called by gpu_open and gpu_close; nothing here is ever an error for
  * the user, at worst pipelines are compiled again. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "cache_file.h"
 #include "kernel.h"
 #include "pipeline_cache.h"
 
@@ -32,18 +30,6 @@ struct vulkan_header {
     uint32_t header_bytes, header_version, vendor_id, device_id;
     uint8_t uuid[VK_UUID_SIZE];
 };
-
-/* FNV-1a: finds accidents, not attacks; who can write the folder can do worse. */
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n_bytes)
-{
-    const uint8_t *bytes = data;
-
-    for (size_t i = 0; i < n_bytes; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
-}
-
-#define HASH_START 0xcbf29ce484222325u
 
 static struct vulkan_header expected_header(gpu *g)
 {
@@ -93,57 +79,14 @@ static const char *check_cache(gpu *g, const uint8_t *file, size_t n_bytes)
         return "it is of another driver or build";
     if (header.n_bytes != n_bytes - sizeof header)
         return "its length is wrong";
-    if (header.checksum != hash_bytes(HASH_START, file + sizeof header, n_bytes - sizeof header))
+    if (header.checksum !=
+        cache_hash(CACHE_HASH_START, file + sizeof header, n_bytes - sizeof header))
         return "its checksum is wrong";
     if (vulkan.header_bytes < sizeof vulkan || vulkan.header_version != expected.header_version ||
         vulkan.vendor_id != expected.vendor_id || vulkan.device_id != expected.device_id ||
         memcmp(vulkan.uuid, expected.uuid, sizeof vulkan.uuid))
         return "it is of another device";
     return NULL;
-}
-
-/* The file's bytes, to be freed, or NULL with the reason in *problem (NULL there: no such file). */
-static uint8_t *read_file(const char *path, size_t *n_bytes, const char **problem)
-{
-    uint8_t *bytes = NULL;
-    size_t done = 0;
-    struct stat status;
-    /* Not blocking, should somebody have put a pipe there. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    *problem = NULL;
-    if (fd < 0) {
-        if (errno != ENOENT)
-            *problem = strerror(errno);
-        goto end;
-    }
-    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > MAX_CACHE_BYTES) {
-        *problem = "it is no regular file, or too large";
-        goto end;
-    }
-    bytes = malloc((size_t)status.st_size + 1);
-    if (!bytes) {
-        *problem = "out of memory";
-        goto end;
-    }
-    while (done < (size_t)status.st_size) {
-        ssize_t n = read(fd, bytes + done, (size_t)status.st_size - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            *problem = strerror(errno);
-            free(bytes);
-            bytes = NULL;
-        }
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-    }
-    *n_bytes = done;
-end:
-    if (fd >= 0)
-        close(fd);
-    return bytes;
 }
 
 otr_result pipeline_cache_load(gpu *g)
@@ -157,7 +100,7 @@ otr_result pipeline_cache_load(gpu *g)
     VkResult vk_result;
 
     if (path) {
-        file = read_file(path, &n_bytes, &problem);
+        file = cache_file_read(path, MAX_CACHE_BYTES, &n_bytes, &problem);
         if (file)
             problem = check_cache(g, file, n_bytes);
         if (problem)
@@ -167,7 +110,7 @@ otr_result pipeline_cache_load(gpu *g)
     if (file && !problem) {
         info.initialDataSize = n_bytes - sizeof(struct cache_header);
         info.pInitialData = file + sizeof(struct cache_header);
-        g->cache_checksum = hash_bytes(HASH_START, info.pInitialData, info.initialDataSize);
+        g->cache_checksum = cache_hash(CACHE_HASH_START, info.pInitialData, info.initialDataSize);
         context_log(g->context, OTR_LOG_DEBUG, "pipeline cache %s: %zu bytes", path, n_bytes);
     }
     vk_result = g->vk.vkCreatePipelineCache(g->device, &info, NULL, &g->pipeline_cache);
@@ -188,79 +131,6 @@ otr_result pipeline_cache_load(gpu *g)
     free(file);
     free(path);
     return result;
-}
-
-/* mkdir -p of the path's folder; private, as the base directory specification has it. */
-static bool make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        bool ok;
-        *slash = '\0';
-        ok = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *slash = '/';
-        if (!ok)
-            return false;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const void *data, size_t n_bytes)
-{
-    const uint8_t *bytes = data;
-
-    while (n_bytes > 0) {
-        ssize_t n = write(fd, bytes, n_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        bytes += n;
-        n_bytes -= (size_t)n;
-    }
-    return true;
-}
-
-/* Puts the file in place whole, or not at all. False with errno set. */
-static bool replace_file(char *path, const struct cache_header *header, const void *data)
-{
-    char *temporary = NULL;
-    bool ok = false;
-    int fd = -1, error;
-
-    if (!make_folders(path))
-        return false;
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-        errno = ENOMEM;
-        return false;
-    }
-    fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        goto end;
-    ok = write_all(fd, header, sizeof *header) && write_all(fd, data, header->n_bytes) &&
-         fsync(fd) == 0;
-    error = errno;
-    /* Some file systems tell of a full disk only here. */
-    if (close(fd) < 0 && ok) {
-        ok = false;
-        error = errno;
-    }
-    errno = error;
-    ok = ok && rename(temporary, path) == 0;
-    if (!ok) {
-        error = errno;
-        unlink(temporary);
-        errno = error;
-    }
-end:
-    error = errno;
-    free(temporary);
-    errno = error;
-    return ok;
-}
-
-static bool is_full_disk(int error)
-{
-    return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
 void pipeline_cache_store(gpu *g)
@@ -288,18 +158,18 @@ void pipeline_cache_store(gpu *g)
         goto end;
     header.shaders = shaders_hash;
     header.n_bytes = n_bytes;
-    header.checksum = hash_bytes(HASH_START, data, n_bytes);
+    header.checksum = cache_hash(CACHE_HASH_START, data, n_bytes);
     if (header.checksum == g->cache_checksum)
         goto end; /* what is on disk already */
-    if (replace_file(path, &header, data))
+    if (cache_file_replace(path, &header, sizeof header, data, n_bytes))
         g->cache_checksum = header.checksum;
     else
         /* A folder that can't be written may be meant so; a full disk never is. */
         context_log(
-            g->context, is_full_disk(errno) ? OTR_LOG_ERROR : OTR_LOG_WARNING,
+            g->context, cache_disk_is_full(errno) ? OTR_LOG_ERROR : OTR_LOG_WARNING,
             "the pipeline cache can't be written (%s: %s); pipelines will be compiled again "
             "next time. %sOUTRIDER_CACHE_DIR names another folder",
-            path, strerror(errno), is_full_disk(errno) ? "Free some space; " : "");
+            path, strerror(errno), cache_disk_is_full(errno) ? "Free some space; " : "");
 end:
     free(data);
     free(path);

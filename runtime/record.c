@@ -79,15 +79,16 @@ void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescri
     g->vk.vkCmdDispatch(commands, 1, 1, 1);
 }
 
-void emit_group(const lane *l, VkCommandBuffer commands, const operation_group *group,
-                enum lane_path path)
+/* The operations of some kinds; they wait for those that are left out too. */
+static void emit_kinds(const lane *l, VkCommandBuffer commands, const operation_group *group,
+                       enum lane_path path, uint32_t kinds)
 {
     bool waits = false;
 
     for (uint32_t i = group->first; i < group->end; i++) {
         const operation *op = &l->operations[i];
         waits = waits || op->waits;
-        if (!op->pipeline[path])
+        if (!op->pipeline[path] || (kinds != OPERATION_ALL && !(op->kind & kinds)))
             continue;
         if (waits)
             emit_kernel_barrier(l->gpu, commands);
@@ -96,6 +97,12 @@ void emit_group(const lane *l, VkCommandBuffer commands, const operation_group *
         l->gpu->vk.vkCmdDispatchIndirect(commands, l->words.buffer,
                                          (LANE_ARGS + 4 * op->grid[path]) * 4);
     }
+}
+
+void emit_group(const lane *l, VkCommandBuffer commands, const operation_group *group,
+                enum lane_path path)
+{
+    emit_kinds(l, commands, group, path, OPERATION_ALL);
 }
 
 void emit_begin(const lane *l, VkCommandBuffer commands, uint32_t mode)
@@ -153,6 +160,24 @@ static otr_result record_group(lane *l, operation_group *group, enum lane_path p
         return result;
     emit_group(l, group->commands[path], group, path);
     return record_end(l->gpu, group->commands[path], name);
+}
+
+otr_result record_kinds(lane *l, const operation_group *group, enum lane_path path, uint32_t kinds,
+                        VkCommandBuffer *commands)
+{
+    bool any = false;
+
+    *commands = VK_NULL_HANDLE;
+    for (uint32_t i = group->first; i < group->end; i++)
+        any = any || (l->operations[i].pipeline[path] &&
+                      (kinds == OPERATION_ALL || (l->operations[i].kind & kinds)));
+    if (!any)
+        return OTR_OK;
+    otr_result result = record_begin(l->gpu, l->pool, "operations of a kind", commands);
+    if (result != OTR_OK)
+        return result;
+    emit_kinds(l, *commands, group, path, kinds);
+    return record_end(l->gpu, *commands, "operations of a kind");
 }
 
 static otr_result record_groups(lane *l, enum lane_path path)

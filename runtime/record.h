@@ -10,6 +10,10 @@
 
 /* Records everything that lane.h names: groups, begins, propose, copy_logits. */
 otr_result record_lane(lane *l);
+/* Only the operations of some kinds (enum operation_kind), for measuring them; VK_NULL_HANDLE when
+ * the group has none. The commands live as long as the lane. */
+otr_result record_kinds(lane *l, const operation_group *group, enum lane_path path, uint32_t kinds,
+                        VkCommandBuffer *commands);
 
 void emit_begin(const lane *l, VkCommandBuffer commands, uint32_t mode);
 void emit_group(const lane *l, VkCommandBuffer commands, const operation_group *group,

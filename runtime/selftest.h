@@ -28,7 +28,7 @@ typedef struct selftest_fault {
 typedef struct selftest {
     otr_context *context;
     gpu *gpu;
-    const tuning *tuning;
+    tuning tuning;
     kernel_runner runner;
     otr_selftest_callback on_result;
     void *user;

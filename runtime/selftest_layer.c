@@ -34,14 +34,15 @@ static void activations(selftest *t, float *out, uint64_t n)
 
 void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
 {
-    const uint32_t lanes = t->tuning->norm_lanes, stride = padded(n), all = out_first + rows;
+    const uint32_t constants[] = {t->tuning.norm_lanes, t->tuning.norm_sums};
+    const uint32_t stride = padded(n), all = out_first + rows;
     struct {
         uint32_t n, x_stride, out_stride;
         float eps;
         uint32_t output_rows;
     } push = {n, stride, stride, NORM_EPS, out_first > 0};
     kernel_run run = {
-        .pipeline = selftest_pipeline(t, "rmsnorm", &lanes, 1, false),
+        .pipeline = selftest_pipeline(t, "rmsnorm", constants, 2, false),
         .push = &push,
         .push_bytes = sizeof push,
         .groups = {1, rows, 1},
@@ -81,7 +82,7 @@ void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
             for (uint32_t i = 0; r < rows && i < n; i++) {
                 double right = want[(uint64_t)r * n + i];
                 expect_near(t, r, i, (double)got[r * stride + i], right,
-                            fabs(right) * rmsnorm_tolerance(n, lanes));
+                            fabs(right) * rmsnorm_tolerance(n, t->tuning.norm_sums));
             }
         }
         if (rows > 1 && t->result == OTR_OK) { /* one row less: the others keep their bits */
@@ -101,7 +102,7 @@ void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first)
 
 void check_swiglu(selftest *t, uint32_t n, uint32_t rows)
 {
-    const uint32_t lanes = t->tuning->elementwise_lanes, stride = padded(n);
+    const uint32_t lanes = t->tuning.elementwise_lanes, stride = padded(n);
     uint32_t push[] = {n, stride, stride};
     kernel_run run = {
         .pipeline = selftest_pipeline(t, "swiglu", &lanes, 1, false),
@@ -299,7 +300,7 @@ static void rope_compare(selftest *t, const rope_check *c, uint32_t base, uint32
 
 void check_rope(selftest *t, const head_shape *shape, uint32_t base, uint32_t rows)
 {
-    const uint32_t lanes = t->tuning->elementwise_lanes, positions = base + rows + 1;
+    const uint32_t lanes = t->tuning.elementwise_lanes, positions = base + rows + 1;
     const attention_shape attention = attention_of(shape);
     rope_check c = {.s = *shape};
 
@@ -485,8 +486,8 @@ void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32
     const float scale = 1 / sqrtf((float)shape->head_size);
     const uint32_t positions = base + rows + 40;
     attention_check c = {.s = *shape};
-    const tuning *const classes[] = {t->tuning,
-                                     tuning_of(t->tuning->direct_outputs ? "gpu" : "software")};
+    const tuning *const classes[] = {&t->tuning,
+                                     tuning_of(t->tuning.direct_outputs ? "gpu" : "software")};
     attention_plan plans[2][3]; /* [class][use] */
     uint64_t out_words = 0;
 

@@ -241,7 +241,7 @@ static void random_row(selftest *t, float *row, uint32_t kind)
 
 static void check_sample(selftest *t, const sample_check *c, gpu_buffer *lane, gpu_buffer *logits)
 {
-    const uint32_t lanes = t->tuning->sample_lanes, push[2] = {N_VOCAB, STRIDE};
+    const uint32_t lanes = t->tuning.sample_lanes, push[2] = {N_VOCAB, STRIDE};
     const kernel_run run = {
         .pipeline = selftest_pipeline(t, "sample", &lanes, 1, false),
         .buffers = {logits, lane},

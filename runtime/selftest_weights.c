@@ -308,18 +308,29 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
     }
 }
 
+/* Of kernels that the device's class doesn't use: as GPUs have them, or software devices. */
+static tuning matvec_tuning(const selftest *t)
+{
+    return t->tuning.direct_outputs ? *tuning_of("gpu") : t->tuning;
+}
+
+static tuning direct_tuning(const selftest *t)
+{
+    return t->tuning.direct_outputs ? t->tuning : *tuning_of("software");
+}
+
 /* rows_per_y: how many rows a workgroup takes in y. */
 static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t tier,
                                    uint32_t rows_per_y, uint32_t max_tile)
 {
-    const tuning *tuned = tuning_of("gpu");
-    uint32_t lanes = tier >= 1 ? t->gpu->subgroup_size : tuned->matvec_lanes;
-    uint32_t subgroups = tier >= 1 ? tuned->matvec_subgroups : 1;
+    const tuning tuned = matvec_tuning(t);
+    uint32_t lanes = tier >= 1 ? t->gpu->subgroup_size : tuned.matvec_lanes;
+    uint32_t subgroups = tier >= 1 ? tuned.matvec_subgroups : 1;
     linear_kernel kernel = {
-        .constants = {lanes * subgroups, lanes, tuned->matvec_outputs, rows_per_y, max_tile},
+        .constants = {lanes * subgroups, lanes, tuned.matvec_outputs, rows_per_y, max_tile},
         .n_constants = 5,
         .pins_subgroup = tier >= 1,
-        .group_outputs = subgroups * tuned->matvec_outputs,
+        .group_outputs = subgroups * tuned.matvec_outputs,
         .group_rows = rows_per_y,
         /* The additions of its chunk, of its lane, and of the lanes (fewer on tier 1, where they
          * are added as a tree), and a few for scale, bias and residual. */
@@ -341,7 +352,7 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
 
 static linear_kernel direct_kernel(const selftest *t, const matrix *w)
 {
-    uint32_t lanes = t->gpu->subgroup_size, outputs = tuning_of("software")->direct_outputs;
+    uint32_t lanes = t->gpu->subgroup_size, outputs = direct_tuning(t).direct_outputs;
     linear_kernel kernel = {
         .constants = {lanes, lanes, outputs, 0},
         .n_constants = 4,
@@ -357,9 +368,10 @@ static linear_kernel direct_kernel(const selftest *t, const matrix *w)
     return kernel;
 }
 
-static linear_kernel matmul_kernel(const matrix *w)
+static linear_kernel matmul_kernel(const selftest *t, const matrix *w)
 {
-    const uint32_t *size = tuning_of("gpu")->matmul; /* BM, BN, BK, TM, TN */
+    const tuning tuned = matvec_tuning(t);
+    const uint32_t *size = tuned.matmul; /* BM, BN, BK, TM, TN */
     linear_kernel kernel = {
         .constants = {size[0] / size[3] * (size[1] / size[4])},
         .n_constants = 6,
@@ -384,7 +396,7 @@ static linear_kernel matmul_kernel(const matrix *w)
 
 static void embed(selftest *t, const matrix *w)
 {
-    const uint32_t lanes = t->tuning->elementwise_lanes, first_token = 11;
+    const uint32_t lanes = t->tuning.elementwise_lanes, first_token = 11;
     struct {
         uint32_t first_token, n_tokens, n_chunks, planes[3], out_stride;
         float scale;
@@ -460,7 +472,7 @@ void check_linear(selftest *t, const linear_shape *shape)
         kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 8);
         kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 1);
     }
-    kernels[n++] = matmul_kernel(&w);
+    kernels[n++] = matmul_kernel(t, &w);
     for (uint32_t i = 0; i < n && t->result == OTR_OK; i++)
         linear(t, &w, &kernels[i], shape->flags, variant);
     if (t->result == OTR_OK && !shape->subnormal && !shape->flags)

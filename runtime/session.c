@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "params.h"
-#include "tuning.h"
 #include "verify.h"
 
 #define DEFAULT_MAX_CTX 4096
@@ -260,15 +259,22 @@ static void init_controller(otr_session *s)
 otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
                               otr_session **out)
 {
+    if (!target && out)
+        *out = NULL;
+    if (!target || !out)
+        return OTR_ERROR_INVALID_ARGUMENT;
+    tuning t = tuning_find(target->gpu);
+    return session_create(target, draft, params, &t, out);
+}
+
+otr_result session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
+                          const tuning *t, otr_session **out)
+{
     otr_session_params p = otr_session_params_default();
     otr_session *s = NULL;
     otr_result result;
 
-    if (!out)
-        return OTR_ERROR_INVALID_ARGUMENT;
     *out = NULL;
-    if (!target)
-        return OTR_ERROR_INVALID_ARGUMENT;
     if (!params_take(&p, sizeof p, params))
         return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
                             "otr_session_create: the params' size is not set");
@@ -304,7 +310,7 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
                                                            : DEFAULT_MAX_CTX;
         s->n_ctx = s->n_ctx < 2 ? 2 : s->n_ctx;
     }
-    uint32_t rows = p.prefill_rows ? p.prefill_rows : tuning_find(s->gpu)->prefill_rows;
+    uint32_t rows = p.prefill_rows ? p.prefill_rows : t->prefill_rows;
     rows = rows < s->n_ctx ? rows : s->n_ctx;
     s->tokens = malloc(s->n_ctx * sizeof *s->tokens);
     if (!s->tokens) {
@@ -316,9 +322,9 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
         result = gpu_buffer_create(s->gpu, B_WORDS * 4, MEMORY_READBACK, "block record",
                                    &s->exchange.record);
     if (result == OTR_OK)
-        result = lane_create(target, s->n_ctx, p.cache_type, rows, &s->exchange, &s->target);
+        result = lane_create(target, t, s->n_ctx, p.cache_type, rows, &s->exchange, &s->target);
     if (result == OTR_OK && draft)
-        result = lane_create(draft, s->n_ctx, p.cache_type, rows, &s->exchange, &s->draft);
+        result = lane_create(draft, t, s->n_ctx, p.cache_type, rows, &s->exchange, &s->draft);
     if (result == OTR_OK)
         result = verify_create(s);
     if (result == OTR_OK)

@@ -34,11 +34,20 @@ struct otr_session {
     atomic_bool cancelled;
 };
 
+/* otr_session_create with kernels of the given shapes. */
+otr_result session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
+                          const tuning *t, otr_session **session);
+
 /* Brings a lane's cache from its length up to position `end` (exclusive) by prefill passes. */
 otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_callback on_progress,
                            void *user);
 
 /* The sampling parameters in a lane's request, for BEGIN_GENERATE (generate.c). */
 void generate_write_sampling(const lane *l, const otr_sampling *sampling);
+
+/* The request of a pass over `rows` rows of some tokens at position `base`, the last out_rows of
+ * them with logits (measure.c). */
+void measure_write_pass(const lane *l, const otr_sampling *sampling, uint32_t base, uint32_t rows,
+                        uint32_t out_rows);
 
 #endif

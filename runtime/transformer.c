@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "kernel_pool.h"
-#include "tuning.h"
 
 /* Must match shaders/linear.glsl. */
 enum { MATVEC_ACCUMULATE = 1, MATVEC_BIAS = 2, MATVEC_OUT_ROWS = 4, MATVEC_SWIGLU = 8 };
@@ -38,13 +37,30 @@ static otr_result kernel(const builder *b, const char *name, const char *format,
     return kernel_get(g, shader, constants, n, tiered && g->tier >= 1, out);
 }
 
+static enum operation_kind kind_of(const char *kernel_name)
+{
+    static const struct {
+        const char *name;
+        enum operation_kind kind;
+    } kinds[] = {
+        {"rmsnorm", OPERATION_NORM},       {"rope", OPERATION_ELEMENTWISE},
+        {"swiglu", OPERATION_ELEMENTWISE}, {"embed", OPERATION_ELEMENTWISE},
+        {"sample", OPERATION_SAMPLE},
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strncmp(kinds[i].name, kernel_name, strlen(kinds[i].name))) /* or a form of it */
+            return kinds[i].kind;
+    return OPERATION_OTHER;
+}
+
 /* Adds an operation that runs the same on both paths. */
 static otr_result add(builder *b, const char *name, const char *format, const uint32_t *constants,
                       uint32_t n_constants, const binding *bindings, uint32_t n_bindings,
                       const void *push, uint32_t push_bytes, uint32_t groups_x, uint32_t rows_per_y,
                       bool output_rows)
 {
-    operation op = {.n_push = push_bytes / 4, .waits = b->waits};
+    operation op = {.kind = kind_of(name), .n_push = push_bytes / 4, .waits = b->waits};
     otr_result result = kernel(b, name, format, constants, n_constants, false, &op.pipeline[0]);
 
     if (result == OTR_OK)
@@ -162,7 +178,7 @@ static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, u
                            y_offset + (flags & MATVEC_SWIGLU ? p->first_row / 2 : p->first_row),
                            flags,
                            bias_offset + p->first_row};
-        operation op = {.n_push = sizeof push / 4, .waits = waits};
+        operation op = {.kind = OPERATION_MATRIX, .n_push = sizeof push / 4, .waits = waits};
         otr_result result;
 
         if (flags & MATVEC_BIAS)
@@ -187,7 +203,8 @@ static otr_result add_norm(builder *b, const gpu_buffer *x, const weight *w, boo
         uint32_t output_rows;
     } push = {b->h->n_embd, padded(b->h->n_embd), padded(b->h->n_embd), b->h->rms_eps, output_rows};
     const binding bindings[] = {whole(x), vector_of(w), whole(&b->l->normed)};
-    return add(b, "rmsnorm", NULL, &b->t->norm_lanes, 1, bindings, 3, &push, sizeof push, 1, 1,
+    const uint32_t constants[] = {b->t->norm_lanes, b->t->norm_sums};
+    return add(b, "rmsnorm", NULL, constants, 2, bindings, 3, &push, sizeof push, 1, 1,
                output_rows);
 }
 
@@ -375,7 +392,7 @@ uint32_t transformer_n_sets(const otr_model *model)
 
 otr_result transformer_build(lane *l)
 {
-    builder b = {.l = l, .model = l->model, .h = &l->model->h, .t = tuning_find(l->gpu)};
+    builder b = {.l = l, .model = l->model, .h = &l->model->h, .t = &l->tuning};
     otr_result result;
 
     l->embed.first = l->n_operations;

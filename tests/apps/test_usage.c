@@ -9,8 +9,8 @@
 
 #include "program.h"
 
-static const char *const commands[] = {"run",     "eval",    "bench",   "simulate",
-                                       "devices", "inspect", "selftest"};
+static const char *const commands[] = {"run",  "eval",    "bench",   "simulate",
+                                       "tune", "devices", "inspect", "selftest"};
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void expect_text(struct program_result r, const char *const *texts)
@@ -25,8 +25,8 @@ static void expect_text(struct program_result r, const char *const *texts)
 
 START_TEST(test_help)
 {
-    EXPECT_TEXT(RUN("--help"), "Usage: outrider COMMAND", "run ", "eval ", "devices ", "inspect ",
-                "selftest ", "Exit codes:", "130");
+    EXPECT_TEXT(RUN("--help"), "Usage: outrider COMMAND", "run ", "eval ", "tune ", "devices ",
+                "inspect ", "selftest ", "Exit codes:", "130");
     EXPECT_TEXT(RUN("-h"), "Usage: outrider COMMAND");
     EXPECT_TEXT(RUN("help"), "Usage: outrider COMMAND");
     EXPECT_TEXT(RUN("help", "eval"), "Usage: outrider eval");
@@ -99,6 +99,11 @@ START_TEST(test_options)
     EXPECT_REFUSED(RUN("run", "-p", "x", "--json=1"), 2, "--json takes no value");
     EXPECT_REFUSED(RUN("run", "-p", "x", "-f", "y"), 2, "-p and -f");
     EXPECT_REFUSED(RUN("run", "-p", "x", "--stop", ""), 2, "--stop");
+    EXPECT_REFUSED(RUN("tune", "--reset", "-m", "x.gguf"), 2, "--reset", "no model");
+    EXPECT_REFUSED(RUN("tune", "word"), 2, "unexpected argument 'word'");
+    EXPECT_REFUSED(RUN("tune", "--rest"), 2, "did you mean '--reset'?");
+    EXPECT_REFUSED(RUN("tune", "--seconds", "-1"), 2, "--seconds", "between 0 and 3600");
+    EXPECT_REFUSED(RUN("tune", "-m", "/nonexistent.gguf"), 3, "/nonexistent.gguf");
     EXPECT_REFUSED(RUN("inspect"), 2, "one GGUF file");
     EXPECT_REFUSED(RUN("inspect", "a", "b"), 2, "unexpected argument 'b'");
     EXPECT_REFUSED(RUN("inspect", "a", "-m", "b"), 2, "one GGUF file");
@@ -199,8 +204,11 @@ START_TEST(test_no_device)
 {
     const char *const no_driver[] = {"VK_DRIVER_FILES=/nonexistent/icd.json",
                                      "VK_ICD_FILENAMES=/nonexistent/icd.json", NULL};
-    const char *const calls[][5] = {
-        {"run", "-q", "-p", "hello"}, {"eval", "-q", "-p", "hello"}, {"selftest", "-q"}};
+    const char *const calls[][5] = {{"run", "-q", "-p", "hello"},
+                                    {"eval", "-q", "-p", "hello"},
+                                    {"selftest", "-q"},
+                                    {"tune", "-q"},
+                                    {"tune", "-q", "--reset"}};
     struct program_result r;
     json_t *object;
 

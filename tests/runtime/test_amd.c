@@ -126,7 +126,7 @@ START_TEST(every_kernel_compiles)
     ck_assert_int_eq(gpu_open(context, 0, &c.g), OTR_OK);
     ck_assert_int_eq(c.g->tier, 1);
 
-    const tuning *t = tuning_find(c.g);
+    const tuning found = tuning_find(c.g), *t = &found;
     printf("%s\n  %-18s", c.g->info->name, "kernel");
     for (size_t i = 0; i < N_COLUMNS; i++)
         printf(" %12s", columns[i][1]);
@@ -143,7 +143,8 @@ START_TEST(every_kernel_compiles)
             compile(&c, plan.shader, plan.constants, ATTENTION_CONSTANTS, false);
         }
     }
-    compile(&c, "rmsnorm", &t->norm_lanes, 1, false);
+    const uint32_t norm[] = {t->norm_lanes, t->norm_sums};
+    compile(&c, "rmsnorm", norm, 2, false);
     compile(&c, "rope_f16", &t->elementwise_lanes, 1, false);
     compile(&c, "rope_q8", &t->elementwise_lanes, 1, false);
     compile(&c, "swiglu", &t->elementwise_lanes, 1, false);

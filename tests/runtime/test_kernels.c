@@ -157,8 +157,8 @@ START_TEST(formulas_keep_the_budget)
             ck_assert_uint_le(loops_of_attention(&plan, 1 << 17), LOOP_BUDGET);
         }
     }
-    ck_assert_uint_le(loops_of_sample(t.tuning, 262144), LOOP_BUDGET);
-    ck_assert_uint_le(loops_of_rmsnorm(t.tuning, 1 << 17), LOOP_BUDGET);
+    ck_assert_uint_le(loops_of_sample(&t.tuning, 262144), LOOP_BUDGET);
+    ck_assert_uint_le(loops_of_rmsnorm(&t.tuning, 1 << 17), LOOP_BUDGET);
     for (uint32_t chunk = 4; chunk <= 16; chunk += 12) {
         for (uint32_t lanes = 4; lanes <= 128; lanes *= 2)
             ck_assert_uint_le(loops_of_matvec(65536 / chunk, lanes), LOOP_BUDGET);

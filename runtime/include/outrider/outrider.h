@@ -83,8 +83,8 @@ typedef struct otr_context_params {
      * as errors and are counted (otr_validation_message_count). Also on by
      * OUTRIDER_DEBUG=validation. OTR_ERROR_NO_VULKAN when the layer isn't installed. */
     bool validation;
-    /* Folder of the pipeline cache. NULL: $OUTRIDER_CACHE_DIR, $XDG_CACHE_HOME/outrider or
-     * ~/.cache/outrider. "": no cache on disk. */
+    /* Folder of the pipeline cache and of what otr_tune stores. NULL: $OUTRIDER_CACHE_DIR,
+     * $XDG_CACHE_HOME/outrider or ~/.cache/outrider. "": no cache on disk. */
     const char *cache_dir;
 } otr_context_params;
 OTR_API otr_context_params otr_context_params_default(void);
@@ -399,6 +399,47 @@ OTR_API otr_result otr_session_measure(otr_session *session, const otr_measure_p
                                        otr_measurement *measurement);
 /* Bandwidth of copies between buffers on the session's device, bytes read and written counted. */
 OTR_API otr_result otr_session_measure_copy(otr_session *session, double *bytes_per_second);
+
+/* ------------------------------------------------------------------------------- tuning */
+
+/* One choice of one setting of the kernels' workgroup shapes. The times are medians of the kernels
+ * that the setting shapes, in a pass of the model; 0: they have no part in it. */
+typedef struct otr_tune_result {
+    const char *setting; /* such as "matvec outputs" */
+    const char *choice;  /* such as "4", "64 x 64, 4 x 8" */
+    bool is_default;     /* what the device has without otr_tune */
+    bool chosen;
+    double decode_s;    /* of a pass of one row */
+    double rows_s;      /* of OTR_MAX_DRAFT + 1 rows */
+    double prefill_s;   /* of a prefill */
+    double ratio;       /* median of its time to the default's, which took turns with it */
+    const char *detail; /* why it can't be chosen, or "" */
+} otr_tune_result;
+typedef void (*otr_tune_callback)(const otr_tune_result *result, void *user);
+
+typedef struct otr_tune_params {
+    size_t size;
+    double seconds; /* for each choice that is measured, at least (a few runs take longer) */
+    otr_progress_callback on_progress; /* done and total in tenths of a choice; NULL allowed */
+    void *progress_user;
+} otr_tune_params;
+/* A second for each choice. */
+OTR_API otr_tune_params otr_tune_params_default(void);
+
+/* Measures the kernels' workgroup shapes with the model's own weights, on its device, and stores the
+ * best of them in the folder of the pipeline cache, for every model on that device. What is default
+ * stays unless another choice is clearly better than the noise. Sessions made afterwards use the
+ * result, in this process and in others; results of models keep their bits, which is checked.
+ *
+ * on_result is called for each choice once its setting was measured (NULL allowed). Nothing is
+ * stored after a failure: OTR_ERROR_IO when the file can't be written, OTR_ERROR_CANCELLED when
+ * on_progress returned false. A stored file that is damaged, or of another driver or build, is
+ * ignored with a warning when the device is opened. Takes memory for two sessions. */
+OTR_API otr_result otr_tune(otr_model *model, const otr_tune_params *params,
+                            otr_tune_callback on_result, void *user);
+/* Removes what otr_tune stored for the device. *existed (NULL allowed): whether there was anything.
+ */
+OTR_API otr_result otr_tune_reset(otr_context *context, uint32_t device_index, bool *existed);
 
 #ifdef __cplusplus
 }

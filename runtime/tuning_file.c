@@ -1,0 +1,172 @@
+/* Stored tunings (tuning_file.h). */
+#include "tuning_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cache_file.h"
+#include "kernel.h"
+
+#define TUNING_MAGIC "OTRTUNE"
+#define TUNING_VERSION 1
+#define N_WORDS 12 /* of all settings */
+
+/* In the byte order of this machine, as the pipeline cache. */
+typedef struct tuning_file {
+    char magic[8];
+    uint32_t version;
+    uint32_t driver_version;
+    uint64_t shaders; /* shaders_hash */
+    uint8_t uuid[16]; /* of the device */
+    char device_class[16];
+    int32_t tier;
+    uint32_t n_words;
+    uint32_t words[N_WORDS]; /* of each setting in turn */
+    uint64_t checksum;       /* of all before */
+} tuning_file;
+
+/* Path of the device's file, to be freed; NULL when out of memory. Driver version and build are in
+ * the file, not in its name, so that an old one is noticed. */
+static char *file_path(const gpu *g)
+{
+    char uuid[2 * sizeof g->info->uuid + 1], *path;
+    uint64_t driver = cache_hash(CACHE_HASH_START, g->info->driver_name,
+                                 strlen(g->info->driver_name));
+
+    for (size_t i = 0; i < sizeof g->info->uuid; i++)
+        snprintf(uuid + 2 * i, 3, "%02x", g->info->uuid[i]);
+    if (asprintf(&path, "%s/%x-%x-%s-%08x-%s-t%d.tuning", g->context->cache_dir, g->info->vendor_id,
+                 g->info->device_id, uuid, (uint32_t)driver, tuning_of_gpu(g)->device_class,
+                 (int)g->tier) < 0)
+        return NULL;
+    return path;
+}
+
+static tuning_file make_file(const gpu *g, const tuning *t)
+{
+    tuning_file file;
+    tuning copy = *t;
+    uint32_t n = 0;
+
+    memset(&file, 0, sizeof file); /* padding too: it is in the checksum */
+    memcpy(file.magic, TUNING_MAGIC, sizeof file.magic);
+    file.version = TUNING_VERSION;
+    file.driver_version = g->info->driver_version;
+    file.shaders = shaders_hash;
+    memcpy(file.uuid, g->info->uuid, sizeof file.uuid);
+    snprintf(file.device_class, sizeof file.device_class, "%s", t->device_class);
+    file.tier = g->tier;
+    for (size_t i = 0; i < N_TUNING_SETTINGS; i++) {
+        memcpy(file.words + n, tuning_words(&copy, &tuning_settings[i]),
+               tuning_settings[i].n_words * sizeof(uint32_t));
+        n += tuning_settings[i].n_words;
+    }
+    file.n_words = n;
+    file.checksum = cache_hash(CACHE_HASH_START, &file, offsetof(tuning_file, checksum));
+    return file;
+}
+
+/* Why the file can't be used, or NULL when *t has what is in it. */
+static const char *read_tuning(const gpu *g, const uint8_t *bytes, size_t n_bytes, tuning *t)
+{
+    const tuning own = *tuning_of_gpu(g);
+    const tuning_file expected = make_file(g, &own);
+    tuning_file file;
+    uint32_t n = 0;
+
+    if (n_bytes != sizeof file)
+        return "its length is wrong";
+    memcpy(&file, bytes, sizeof file);
+    if (memcmp(file.magic, expected.magic, sizeof file.magic) || file.version != expected.version ||
+        file.n_words != expected.n_words)
+        return "it is of another version";
+    if (file.checksum != cache_hash(CACHE_HASH_START, &file, offsetof(tuning_file, checksum)))
+        return "its checksum is wrong";
+    if (memcmp(file.uuid, expected.uuid, sizeof file.uuid) || file.tier != expected.tier ||
+        memcmp(file.device_class, expected.device_class, sizeof file.device_class))
+        return "it is of another device";
+    if (file.driver_version != expected.driver_version || file.shaders != expected.shaders)
+        return "it is of another driver or build";
+    *t = own;
+    for (size_t i = 0; i < N_TUNING_SETTINGS; i++) {
+        memcpy(tuning_words(t, &tuning_settings[i]), file.words + n,
+               tuning_settings[i].n_words * sizeof(uint32_t));
+        n += tuning_settings[i].n_words;
+    }
+    return tuning_allows(g, t) ? NULL : "its choices are not possible here";
+}
+
+tuning tuning_file_load(gpu *g)
+{
+    tuning t = *tuning_of_gpu(g);
+    char *path = g->context->cache_dir ? file_path(g) : NULL;
+    const char *problem = NULL;
+    uint8_t *bytes = NULL;
+    size_t n_bytes = 0;
+
+    if (path) {
+        bytes = cache_file_read(path, 1u << 16, &n_bytes, &problem);
+        if (bytes)
+            problem = read_tuning(g, bytes, n_bytes, &t);
+        if (problem)
+            context_log(
+                g->context, OTR_LOG_WARNING,
+                "the tuning in %s is ignored: %s; 'outrider tune' makes a new one, 'outrider "
+                "tune --reset' removes it",
+                path, problem);
+        else if (bytes)
+            context_log(g->context, OTR_LOG_DEBUG, "tuning %s", path);
+        if (problem)
+            t = *tuning_of_gpu(g);
+    }
+    free(bytes);
+    free(path);
+    return t;
+}
+
+static otr_result no_folder(gpu *g)
+{
+    return context_fail(g->context, OTR_ERROR_IO,
+                        "there is no folder for the tuning: OUTRIDER_CACHE_DIR names one");
+}
+
+otr_result tuning_file_store(gpu *g, const tuning *t, bool try)
+{
+    const tuning_file file = make_file(g, t);
+    otr_result result = OTR_OK;
+
+    if (!g->context->cache_dir)
+        return no_folder(g);
+    char *path = file_path(g);
+    if (!path)
+        return context_fail(g->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a path");
+    if (!(try ? cache_file_try : cache_file_replace)(path, &file, sizeof file, NULL, 0))
+        result = context_fail(g->context, OTR_ERROR_IO,
+                              "the tuning can't be written (%s: %s). %sOUTRIDER_CACHE_DIR names "
+                              "another folder",
+                              path, strerror(errno),
+                              cache_disk_is_full(errno) ? "Free some space; " : "");
+    free(path);
+    return result;
+}
+
+otr_result tuning_file_remove(gpu *g, bool *existed)
+{
+    otr_result result = OTR_OK;
+
+    *existed = false;
+    if (!g->context->cache_dir)
+        return no_folder(g);
+    char *path = file_path(g);
+    if (!path)
+        return context_fail(g->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a path");
+    *existed = unlink(path) == 0;
+    if (!*existed && errno != ENOENT && errno != ENOTDIR)
+        result = context_fail(g->context, OTR_ERROR_IO, "%s can't be removed: %s", path,
+                              strerror(errno));
+    free(path);
+    return result;
+}
