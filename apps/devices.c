@@ -103,6 +103,11 @@ static bool print_device(const otr_device_info *info)
     if (info->same_as >= 0)
         text_printf(&t, "     note     the same device as %" PRId32 " under another driver\n",
                     info->same_as);
+    if (info->note[0]) {
+        text_printf(&t, "     note     ");
+        add_text(&t, info->note);
+        text_printf(&t, "\n");
+    }
     if (info->type == OTR_DEVICE_CPU)
         text_printf(&t, "     note     this is the CPU, not a GPU: shaders run on the processor\n");
     written = t.failed ? false : output_write(text_string(&t), t.n);
@@ -146,7 +151,8 @@ json_t *device_json(const otr_device_info *info)
 
     add_uuid(&uuid, info->uuid);
     object = json_pack(
-        "{s:I,s:o,s:o,s:I,s:I,s:s,s:o,s:o,s:I,s:I,s:s,s:i,s:o,s:o,s:b,s:I,s:I,s:I,s:I,s:b,s:I,s:o,"
+        "{s:I,s:o,s:o,s:I,s:I,s:s,s:o,s:o,s:I,s:I,s:s,s:i,s:o,s:o,s:o,s:b,s:I,s:I,s:I,s:I,s:b,s:I,"
+        "s:o,"
         "s:o}",
         "index", (json_int_t)info->index, "name", json_of(info->name), "vendor",
         json_of(info->vendor), "vendor_id", (json_int_t)info->vendor_id, "device_id",
@@ -154,7 +160,8 @@ json_t *device_json(const otr_device_info *info)
         json_of(info->driver_name), "driver_info", json_of(info->driver_info), "driver_version",
         (json_int_t)info->driver_version, "api_version", (json_int_t)info->api_version, "uuid",
         text_string(&uuid), "tier", (int)info->tier, "problem",
-        info->tier < 0 ? json_of(info->problem) : json_null(), "same_as",
+        info->tier < 0 ? json_of(info->problem) : json_null(), "note",
+        info->note[0] ? json_of(info->note) : json_null(), "same_as",
         info->same_as >= 0 ? json_integer(info->same_as) : json_null(), "default",
         (int)info->is_default, "subgroup_size", (json_int_t)info->subgroup_size,
         "max_workgroup_invocations", (json_int_t)info->max_workgroup_invocations,

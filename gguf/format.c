@@ -4,8 +4,8 @@
  * are the values that the formats define, without rounding. Called by the tensor table (sizes), by
  * tests, and by the self-test of the GPU kernels.
  *
- * To add a format: its id in format.h, a dequantiser and a row in `formats` here, a case in
- * tests/gguf/test_format.c. */
+ * To add a format: its id in format.h, a dequantiser, a row in `formats` and, where it has halfs, in
+ * `scales` here, a case in tests/gguf/test_format.c. */
 #include "format.h"
 
 #include <math.h>
@@ -288,4 +288,54 @@ void format_dequantize(const format_info *format, const uint8_t *data, uint64_t 
 {
     for (uint64_t block = 0; block < n / format->block_size; block++)
         format->dequantize(data + block * format->block_bytes, out + block * format->block_size);
+}
+
+/* Halfs of a block, and the most that a weight has of each. */
+static const struct {
+    enum tensor_format format;
+    struct {
+        uint32_t offset, most; /* most 0: there is none */
+    } halfs[2];
+} scales[] = {
+    {FORMAT_F16, {{0, 1}}},
+    {FORMAT_Q4_0, {{0, 8}}},
+    {FORMAT_Q4_1, {{0, 15}, {2, 1}}},
+    {FORMAT_Q5_0, {{0, 16}}},
+    {FORMAT_Q5_1, {{0, 31}, {2, 1}}},
+    {FORMAT_Q8_0, {{0, 128}}},
+    {FORMAT_Q2_K, {{80, 15 * 3}, {82, 15}}},
+    {FORMAT_Q3_K, {{108, 32 * 4}}},
+    {FORMAT_Q4_K, {{0, 63 * 15}, {2, 63}}},
+    {FORMAT_Q5_K, {{0, 63 * 31}, {2, 63}}},
+    {FORMAT_Q6_K, {{208, 128 * 32}}},
+    {FORMAT_IQ4_NL, {{0, 127}}},
+    {FORMAT_IQ4_XS, {{0, 32 * 127}}},
+};
+
+/* The most that a weight of the block can be. */
+static double largest_of_block(const format_info *format, const uint8_t *block)
+{
+    double largest = 0;
+
+    if (format->id == FORMAT_F32 || format->id == FORMAT_BF16) {
+        format->dequantize(block, &largest);
+        return fabs(largest);
+    }
+    if (format->id == FORMAT_MXFP4)
+        return ldexp(12, block[0] - 128);
+    for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++)
+        for (int h = 0; h < 2 && scales[s].format == format->id; h++)
+            if (scales[s].halfs[h].most)
+                largest += scales[s].halfs[h].most *
+                           fabs(load_half(block + scales[s].halfs[h].offset));
+    return largest;
+}
+
+double format_largest(const format_info *format, const uint8_t *data, uint64_t n)
+{
+    double largest = 0;
+
+    for (uint64_t block = 0; block < n / format->block_size; block++)
+        largest = fmax(largest, largest_of_block(format, data + block * format->block_bytes));
+    return largest;
 }

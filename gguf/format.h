@@ -44,6 +44,8 @@ const format_info *format_find(uint32_t id);
 const char *format_name(uint32_t id);
 /* Dequantises n weights (a multiple of the block size). */
 void format_dequantize(const format_info *format, const uint8_t *data, uint64_t n, double *out);
+/* No weight is larger in size: found from scales alone, so it may be some times too large. */
+double format_largest(const format_info *format, const uint8_t *data, uint64_t n);
 
 /* IEEE half and bfloat16 to float, exact, subnormals included; and float to half, nearest even. */
 float half_to_float(uint16_t bits);

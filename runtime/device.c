@@ -4,12 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
+#include "cooperative.h"
 
 #define MIB (1024ull * 1024ull)
-/* The highest tier that kernels exist for. Tiers 2 and 3 are only detected so far (hardware_tier).
- */
-#define MAX_KERNEL_TIER 1
 
 static void name_vendor(otr_device_info *info)
 {
@@ -214,13 +211,40 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
     if (facts->has_subgroup_arithmetic && facts->has_16bit_storage &&
         facts->subgroup_size_is_fixed && facts->subgroup_size >= 4 && facts->subgroup_size <= 128) {
         facts->hardware_tier = 1;
-        if (dot.integerDotProduct4x8BitPackedSignedAccelerated) {
+        if (dot.integerDotProduct4x8BitPackedSignedAccelerated)
             facts->hardware_tier = 2;
-            /* By its name: Debian 12's headers don't know the extension yet. */
-            if (has_extension(extensions, "VK_KHR_cooperative_matrix"))
-                facts->hardware_tier = 3;
-        }
     }
+}
+
+/* Tier 3, which needs what tier 1 needs but not tier 2's dot products. */
+static void inspect_cooperative(otr_context *context, VkPhysicalDevice physical,
+                                const struct extension_list *extensions,
+                                const VkPhysicalDeviceLimits *limits, otr_device_info *info,
+                                device_facts *facts)
+{
+    char reason[128] = "";
+
+    if (facts->hardware_tier < 1 ||
+        !has_extension(extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
+        return;
+    cooperative_inspect(context, physical, facts, limits, reason, sizeof reason);
+    if (facts->cooperative.m > 0)
+        facts->hardware_tier = 3;
+    if (facts->cooperative.m > 0 && !cooperative_is_built())
+        snprintf(reason, sizeof reason,
+                 "no kernels for them in this build, whose GLSL compiler lacks "
+                 "GL_KHR_cooperative_matrix");
+    if (reason[0])
+        snprintf(info->note, sizeof info->note, "cooperative matrices (tier 3) are not used: %s",
+                 reason);
+}
+
+/* The highest tier that the hardware could do and kernels exist for. There are none of tier 2. */
+static int32_t kernel_tier(int32_t hardware_tier)
+{
+    if (hardware_tier == 3 && cooperative_is_built())
+        return 3;
+    return hardware_tier < 1 ? hardware_tier : 1;
 }
 
 bool device_meets_minimum(otr_device_info *info, const VkPhysicalDeviceProperties *properties,
@@ -311,13 +335,12 @@ static otr_result inspect_device(otr_context *context, uint32_t index)
     facts->is_portability_subset = has_extension(&extensions, "VK_KHR_portability_subset");
     if (facts->api_version >= VK_API_VERSION_1_1)
         inspect_features(context, physical, &extensions, info, facts);
+    inspect_cooperative(context, physical, &extensions, &properties.limits, info, facts);
     if (!device_meets_minimum(info, &properties, facts->queue_family)) {
         info->tier = facts->hardware_tier = -1;
         goto end;
     }
-    info->tier = facts->hardware_tier < MAX_KERNEL_TIER ? facts->hardware_tier : MAX_KERNEL_TIER;
-    if (context->force_tier0)
-        info->tier = 0;
+    info->tier = context->force_tier0 ? 0 : kernel_tier(facts->hardware_tier);
 end:
     context_log(context, OTR_LOG_DEBUG, "device %u: %s, %s %s, tier %d (hardware %d)%s%s", index,
                 info->name, info->driver_name, info->driver_info, (int)info->tier,

@@ -8,11 +8,18 @@
 #include "context.h"
 #include "tuning.h"
 
+/* Of a product of cooperative matrices: m x n sums of k products. */
+typedef struct cooperative_shape {
+    uint32_t m, n, k;
+} cooperative_shape;
+
 /* What opening a device needs to know beyond otr_device_info. */
 typedef struct device_facts {
     uint32_t api_version; /* usable: the lesser of device and instance */
-    /* What the hardware could do, 0..3. otr_device_info.tier says what kernels exist for. */
+    /* What the hardware could do, 0..3. otr_device_info.tier says what kernels exist for. Tier 3
+     * doesn't say that there are the dot products of tier 2. */
     int32_t hardware_tier;
+    cooperative_shape cooperative; /* that tier 3 uses; m is 0 below it */
     uint32_t queue_family;
     uint32_t subgroup_size;             /* 0: unknown */
     uint32_t min_subgroup_size;         /* that pipelines can have; 0: unknown */
@@ -59,7 +66,9 @@ typedef struct gpu {
     uint32_t index; /* in the context's list */
     const otr_device_info *info;
     const device_facts *facts;
-    int32_t tier; /* 0 or 1 (2 and 3 when kernels exist); what kernels are built for */
+    /* What kernels are built for: 0, 1, or 3, where prefill has a kernel of its own and everything
+     * else those of tier 1. */
+    int32_t tier;
     VkPhysicalDevice physical;
     VkDevice device;
     struct VolkDeviceTable vk;

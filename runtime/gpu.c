@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
+#include "cooperative.h"
 #include "kernel_pool.h"
 #include "pipeline_cache.h"
 #include "tuning_file.h"
@@ -28,7 +28,7 @@ static otr_result create_device(gpu *g)
     const device_facts *facts = g->facts;
     const bool size_control = g->tier >= 1 && facts->pins_subgroup_size;
     const float priority = 1.0f;
-    const char *extensions[3];
+    const char *extensions[4];
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
         .subgroupSizeControl = VK_TRUE,
@@ -44,9 +44,27 @@ static otr_result create_device(gpu *g)
         .pNext = g->has_statistics ? &statistics : statistics.pNext,
         .storageBuffer16BitAccess = g->tier >= 1,
     };
+    /* Tier 3: what matmul_cooperative.comp uses, all of it or none. */
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR cooperative = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+        .pNext = &storage16,
+        .cooperativeMatrix = VK_TRUE,
+    };
+    VkPhysicalDeviceVulkanMemoryModelFeatures memory_model = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
+        .pNext = &cooperative,
+        .vulkanMemoryModel = VK_TRUE,
+        /* With the first, the atomics of other kernels need this too. */
+        .vulkanMemoryModelDeviceScope = VK_TRUE,
+    };
+    VkPhysicalDeviceShaderFloat16Int8Features float16 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
+        .pNext = &memory_model,
+        .shaderFloat16 = VK_TRUE,
+    };
     VkPhysicalDeviceFeatures2 features = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-        .pNext = &storage16,
+        .pNext = g->tier >= 3 ? (void *)&float16 : (void *)&storage16,
         /* Bounds checks cost time: kernels must not need them, and validation shows if they do. */
         .features.robustBufferAccess = context->validation && facts->has_robust_access,
     };
@@ -70,6 +88,8 @@ static otr_result create_device(gpu *g)
     if (g->has_statistics)
         extensions[info.enabledExtensionCount++] =
             VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
+    if (g->tier >= 3)
+        extensions[info.enabledExtensionCount++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     if (facts->is_portability_subset)
         extensions[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
     result = context->vk.vkCreateDevice(g->physical, &info, NULL, &g->device);

@@ -57,6 +57,20 @@ uint64_t loops_of_matmul(const tuning *t, uint64_t n_chunks, uint32_t chunk)
     return rounds(n_chunks * chunk, bk) * slice;
 }
 
+/* The scales of a subgroup's share of the rows, and slices as above; the products of a slice are loops
+ * over whole arrays, unrolled but for the matrices along k. */
+uint64_t loops_of_cooperative(const cooperative_sizes *sizes, uint64_t n_chunks, uint32_t chunk)
+{
+    const uint32_t *c = sizes->constants;
+    const uint32_t threads = c[0], bm = c[1], bn = c[2], bk = c[3];
+    uint64_t scales = bn / COOPERATIVE_SUBGROUPS *
+                      (1 + rounds(n_chunks * chunk / 4, threads / COOPERATIVE_SUBGROUPS) + 1);
+    uint64_t slice = 1 + (rounds(bm * (bk / chunk), threads) + 1) +
+                     (rounds(bn * (bk / 4), threads) + 1) + (bk / c[6] + 1);
+
+    return scales + rounds(n_chunks * chunk, bk) * slice;
+}
+
 /* A lane's partial sums, each over its elements; their total; the lane's share of the output. */
 uint64_t loops_of_rmsnorm(const tuning *t, uint64_t n)
 {
@@ -95,7 +109,13 @@ static otr_result check_weight(const otr_model *model, const tuning *t, const we
         return OTR_OK;
     loops = t->direct_outputs ? loops_of_direct(w->n_chunks, w->repack->chunk)
                               : loops_of_matvec(w->n_chunks, lanes);
-    if (!t->direct_outputs && loops_of_matmul(t, w->n_chunks, w->repack->chunk) > loops) {
+    if (!t->direct_outputs && model->gpu->tier >= 3) {
+        cooperative_sizes sizes = cooperative_find_sizes(model->gpu);
+        uint64_t more = loops_of_cooperative(&sizes, w->n_chunks, w->repack->chunk);
+
+        kernel = more > loops ? "matmul_cooperative" : kernel;
+        loops = more > loops ? more : loops;
+    } else if (!t->direct_outputs && loops_of_matmul(t, w->n_chunks, w->repack->chunk) > loops) {
         kernel = "matmul";
         loops = loops_of_matmul(t, w->n_chunks, w->repack->chunk);
     }

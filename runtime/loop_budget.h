@@ -10,6 +10,7 @@
 #define OUTRIDER_LOOP_BUDGET_H
 
 #include "attention.h"
+#include "cooperative.h"
 #include "model.h"
 #include "tuning.h"
 
@@ -22,6 +23,7 @@ uint64_t loops_of_attention(const attention_plan *plan, uint64_t n_positions);
 uint64_t loops_of_direct(uint64_t n_chunks, uint32_t chunk);
 uint64_t loops_of_matvec(uint64_t n_chunks, uint32_t lanes);
 uint64_t loops_of_matmul(const tuning *t, uint64_t n_chunks, uint32_t chunk);
+uint64_t loops_of_cooperative(const cooperative_sizes *sizes, uint64_t n_chunks, uint32_t chunk);
 uint64_t loops_of_rmsnorm(const tuning *t, uint64_t n);
 uint64_t loops_of_sample(const tuning *t, uint64_t n_vocab);
 

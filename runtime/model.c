@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cooperative.h"
 #include "params.h"
 
 /* Tensors are gathered in buffers of at most this size; a part never crosses buffers. */
@@ -273,8 +274,9 @@ static otr_result upload_vector(loader *l, const weight_source *source, const we
 
 /* Reads, repacks and uploads one part of a matrix. */
 static otr_result upload_part(loader *l, const weight_source *source, const weight *w,
-                              const weight_part *part)
+                              weight_part *part)
 {
+    const format_info *format = format_find((uint32_t)source->tensors[0]->format);
     uint64_t row_bytes = source->tensors[0]->size_bytes / source->tensors[0]->dims[1];
     uint64_t n_bytes = part->n_rows * row_bytes;
     uint8_t *src = malloc(n_bytes), *dst = calloc(part->n_bytes, 1);
@@ -284,6 +286,9 @@ static otr_result upload_part(loader *l, const weight_source *source, const weig
         result = (source->how == JOIN_PAIRS ? read_pairs : read_rows)(l, source, part->first_row,
                                                                       part->n_rows, row_bytes, src);
     if (result == OTR_OK) {
+        if (l->model->gpu->tier >= 3)
+            part->scale = cooperative_scale(
+                format_largest(format, src, (uint64_t)part->n_rows * w->k));
         repack_rows(w->repack, src, part->n_rows, w->k, dst);
         result = upload(&l->uploader, part->buffer, part->offset, dst, part->n_bytes);
     }

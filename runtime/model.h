@@ -14,6 +14,7 @@ typedef struct weight_part {
     uint64_t offset, n_bytes;
     uint32_t first_row, n_rows;
     uint32_t plane_words[REPACK_MAX_PLANES];
+    float scale; /* cooperative_scale of its weights, on tier 3 */
 } weight_part;
 
 typedef struct weight {

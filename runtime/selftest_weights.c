@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cooperative.h"
 #include "repack.h"
 #include "selftest.h"
 #include "step_state.h"
@@ -23,6 +24,7 @@ typedef struct matrix {
     bool has_minima;
     uint32_t m, k, padded_k, n_chunks;
     uint32_t planes[REPACK_MAX_PLANES];
+    float scale; /* for matmul_cooperative */
     gpu_buffer *packed;
     double *values;     /* [m][k] */
     double *magnitudes; /* [m][k]: the most that was added up to get the value */
@@ -106,6 +108,7 @@ static void matrix_fill(selftest *t, matrix *w, const linear_shape *shape)
         return;
     random_blocks(t, f, shape->subnormal, stored, n / f->block_size);
     format_dequantize(f, stored, n, w->values);
+    w->scale = cooperative_scale(format_largest(f, stored, n));
     repack_rows(w->info, stored, w->m, w->k, w->packed->mapped);
     for (uint64_t i = 0; i < n; i++)
         w->magnitudes[i] = fabs(w->values[i]);
@@ -139,6 +142,7 @@ typedef struct linear_kernel {
     uint32_t group_outputs; /* of a workgroup */
     uint32_t group_rows;    /* of a workgroup in y */
     double roundings;       /* that a term of the sum goes through at most */
+    bool uses_halfs;        /* factors are rounded to halfs before */
     uint32_t row_counts[7]; /* the most rows first */
     uint32_t n_row_counts;
 } linear_kernel;
@@ -153,7 +157,8 @@ typedef struct linear_check {
     uint32_t *all_rows;        /* results of the pass with the most rows */
 } linear_check;
 
-/* The right results, and the sum of the sizes of all that is added up. */
+/* The right results, and the sum of the sizes of all that is added up: what is allowed to be wrong is
+ * `roundings` of 2^-24 of it. */
 static void linear_expected(const linear_check *c)
 {
     const matrix *w = c->w;
@@ -161,12 +166,18 @@ static void linear_expected(const linear_check *c)
 
     for (uint32_t r = 0; r < c->max_rows; r++)
         for (uint32_t o = 0; o < w->m; o++) {
-            double sum = 0, magnitude = 0;
+            double sum = 0, magnitude = 0, squares = 0;
             for (uint32_t i = 0; i < w->k; i++) {
                 double value = (double)x[r * w->padded_k + i];
-                sum += w->values[o * w->k + i] * value;
+                double term = w->values[o * w->k + i] * value;
+                sum += term;
+                squares += term * term;
                 magnitude += w->magnitudes[o * w->k + i] * fabs(value);
             }
+            /* Both factors are 2^-11 off at most, which in a sum of many is as good as random: its
+             * deviation is 0.8 * 2^-11 of the norm at most. */
+            if (c->kernel->uses_halfs)
+                magnitude += fmin(magnitude, 3 * sqrt(squares)) * 0x1p14 / c->kernel->roundings;
             if (c->flags & SWIGLU && o % 2) { /* with the gate before it */
                 double gate = c->sums[r * w->m + o / 2];
                 double error = 1.1 * c->magnitudes[r * w->m + o / 2]; /* the slope of silu */
@@ -240,8 +251,17 @@ static void linear_dispatch(selftest *t, const linear_check *c, uint32_t rows)
 {
     const matrix *w = c->w;
     const linear_kernel *kernel = c->kernel;
-    const uint32_t push[] = {w->m,        w->n_chunks, w->planes[1], w->planes[2], w->planes[3],
-                             w->padded_k, Y_STRIDE,    Y_OFFSET,     c->flags,     0};
+    uint32_t push[] = {w->m,
+                       w->n_chunks,
+                       w->planes[1],
+                       w->planes[2],
+                       w->planes[3],
+                       w->padded_k,
+                       Y_STRIDE,
+                       Y_OFFSET,
+                       c->flags,
+                       0,
+                       0};
     kernel_run run = {
         .buffers = {w->packed, c->x, c->y, c->bias},
         .state = c->state,
@@ -250,6 +270,7 @@ static void linear_dispatch(selftest *t, const linear_check *c, uint32_t rows)
         .groups = {(w->m + kernel->group_outputs - 1) / kernel->group_outputs, 1, 1},
     };
 
+    memcpy(&push[10], &w->scale, sizeof w->scale);
     for (uint32_t i = 0; i < (kernel->tiled ? N_TILES : 1); i++) {
         run.pipeline = c->pipelines[i];
         run.groups[1] = kernel->tiled ? tile_groups(direct_tiles[i], rows)
@@ -388,6 +409,27 @@ static linear_kernel matmul_kernel(const selftest *t, const matrix *w)
     return kernel;
 }
 
+static linear_kernel cooperative_kernel(const selftest *t, const matrix *w)
+{
+    cooperative_sizes sizes = cooperative_find_sizes(t->gpu);
+    linear_kernel kernel = {
+        .n_constants = COOPERATIVE_CONSTANTS,
+        .pins_subgroup = true,
+        .group_outputs = sizes.outputs,
+        .group_rows = sizes.rows,
+        .roundings = 2.0 * w->padded_k + 6.0, /* which may be truncations */
+        .uses_halfs = true,
+        .row_counts = {71, 1, 8, 65},
+        .n_row_counts = 4,
+    };
+
+    memcpy(kernel.constants, sizes.constants, sizeof sizes.constants);
+    snprintf(kernel.shader, sizeof kernel.shader, "matmul_cooperative_%s", w->info->shader);
+    snprintf(kernel.name, sizeof kernel.name, "matmul_cooperative %s", w->info->shader);
+    snprintf(kernel.detail, sizeof kernel.detail, "tier 3");
+    return kernel;
+}
+
 /* -------------------------------------------------------------------------------------- embed */
 
 #define EMBED_BASE 3
@@ -462,7 +504,7 @@ void check_linear(selftest *t, const linear_shape *shape)
                           : shape->flags          ? " with bias"
                                                   : "";
     uint32_t rows_per_y = shape->matvec_rows ? shape->matvec_rows : 32;
-    linear_kernel kernels[6];
+    linear_kernel kernels[7];
     uint32_t n = 0;
     matrix w;
 
@@ -473,6 +515,8 @@ void check_linear(selftest *t, const linear_shape *shape)
         kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 1);
     }
     kernels[n++] = matmul_kernel(t, &w);
+    if (t->gpu->tier >= 3)
+        kernels[n++] = cooperative_kernel(t, &w);
     for (uint32_t i = 0; i < n && t->result == OTR_OK; i++)
         linear(t, &w, &kernels[i], shape->flags, variant);
     if (t->result == OTR_OK && !shape->subnormal && !shape->flags)

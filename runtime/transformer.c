@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cooperative.h"
 #include "kernel_pool.h"
 
 /* Must match shaders/linear.glsl. */
@@ -125,7 +126,31 @@ static otr_result add_direct(builder *b, const char *format, uint32_t n_outputs,
     return OTR_OK;
 }
 
-/* GPUs: matvec for up to MAX_ROWS rows, the tiled matmul for prefill. */
+/* GPUs, prefill: the tiled matmul, on tier 3 with cooperative matrices. */
+static otr_result add_matmul(builder *b, const char *format, uint32_t n_outputs, operation *op)
+{
+    const uint32_t *m = b->t->matmul;
+    const uint32_t tiled[] = {m[0] / m[3] * (m[1] / m[4]), m[0], m[1], m[2], m[3], m[4]};
+    uint32_t outputs = m[0], rows = m[1];
+    otr_result result;
+
+    if (b->l->gpu->tier >= 3) {
+        cooperative_sizes sizes = cooperative_find_sizes(b->l->gpu);
+        char shader[64];
+
+        outputs = sizes.outputs;
+        rows = sizes.rows;
+        snprintf(shader, sizeof shader, "matmul_cooperative_%s", format);
+        result = kernel_get(b->l->gpu, shader, sizes.constants, COOPERATIVE_CONSTANTS, true,
+                            &op->pipeline[PATH_PREFILL]);
+    } else {
+        result = kernel(b, "matmul", format, tiled, 6, false, &op->pipeline[PATH_PREFILL]);
+    }
+    op->grid[PATH_PREFILL] = lane_grid(b->l, groups(n_outputs, outputs), rows, false, 0);
+    return result;
+}
+
+/* GPUs: matvec for up to MAX_ROWS rows, matmul for prefill. */
 static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs, bool output_rows,
                              operation *op)
 {
@@ -135,8 +160,6 @@ static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs,
     uint32_t subgroups = g->tier >= 1 ? t->matvec_subgroups : 1;
     const uint32_t constants[] = {lanes * subgroups, lanes, t->matvec_outputs, 32, 8};
     const uint32_t one_row[] = {lanes * subgroups, lanes, t->matvec_outputs, 32, 1};
-    const uint32_t *m = t->matmul;
-    const uint32_t tiled[] = {m[0] / m[3] * (m[1] / m[4]), m[0], m[1], m[2], m[3], m[4]};
     otr_result result = kernel(b, "matvec", format, constants, 5, true, &op->pipeline[PATH_ROWS]);
 
     if (result == OTR_OK)
@@ -146,8 +169,7 @@ static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs,
                                     output_rows, 0);
     op->grid[PATH_ONE] = op->grid[PATH_ROWS];
     if (result == OTR_OK && !output_rows) { /* there are never many rows with logits */
-        result = kernel(b, "matmul", format, tiled, 6, false, &op->pipeline[PATH_PREFILL]);
-        op->grid[PATH_PREFILL] = lane_grid(b->l, groups(n_outputs, m[0]), m[1], false, 0);
+        result = add_matmul(b, format, n_outputs, op);
     } else {
         op->pipeline[PATH_PREFILL] = op->pipeline[PATH_ROWS];
         op->grid[PATH_PREFILL] = op->grid[PATH_ROWS];
@@ -177,12 +199,14 @@ static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, u
                            y_stride,
                            y_offset + (flags & MATVEC_SWIGLU ? p->first_row / 2 : p->first_row),
                            flags,
-                           bias_offset + p->first_row};
+                           bias_offset + p->first_row,
+                           0};
         operation op = {.kind = OPERATION_MATRIX, .n_push = sizeof push / 4, .waits = waits};
         otr_result result;
 
         if (flags & MATVEC_BIAS)
             bindings[3] = vector_of(bias);
+        memcpy(&push[10], &p->scale, sizeof p->scale);
         memcpy(op.push, push, sizeof push);
         result = lane_bind(b->l, bindings, 4, &op.set);
         if (result == OTR_OK)

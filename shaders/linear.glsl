@@ -1,4 +1,5 @@
-// Interface of the kernels that multiply by a weight matrix, matvec.comp, matvec_direct.comp and matmul.comp:
+// Interface of the kernels that multiply by a weight matrix, matvec.comp, matvec_direct.comp, matmul.comp
+// and matmul_cooperative.comp:
 // y[r][o] = sum over k of w[o][k] * x[r][k] (+ bias[o]) (+ y[r][o]), or for SwiGLU
 // y[r][o / 2] = silu(sum[o]) * sum[o + 1] of even o: the rows of gate and up alternate in w.
 // An invocation has pairs of neighbouring outputs, so that it can finish such a pair by itself.
@@ -12,6 +13,7 @@ layout(push_constant) uniform Push {
     uint y_offset; // of output 0 in a row of y
     uint flags;    // MATVEC_*
     uint bias_offset; // of output 0 in binding 3
+    float weight_scale; // of matmul_cooperative.comp: a power of two
 };
 #define MATVEC_ACCUMULATE 1u // add to what y holds (residual)
 #define MATVEC_BIAS 2u       // add binding 3

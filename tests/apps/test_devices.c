@@ -29,6 +29,8 @@ START_TEST(test_devices)
         ck_assert_int_eq(integer(device, "index"), (int64_t)i);
         ck_assert_int_ge(integer(device, "tier"), 0);
         ck_assert(json_is_null(json_object_get(device, "problem")));
+        const json_t *note = json_object_get(device, "note");
+        ck_assert(json_is_null(note) || strstr(shown.out, json_string_value(note)));
         /* The software devices of these tests say what they are. */
         ck_assert_str_eq(json_string_value(json_object_get(device, "type")), "CPU");
         ck_assert_uint_ge(json_array_size(json_object_get(device, "queue_families")), 1);

@@ -65,6 +65,8 @@ static void measure_format(harness *h, const repack_info *info)
     static const uint32_t row_counts[] = {1, 2, 4, 8, 17, 64};
     linear_kernel kernels[MAX_LINEAR_KERNELS];
     uint32_t n_kernels = linear_kernels(h, info, kernels);
+
+    n_kernels += cooperative_kernels(h, info, kernels + n_kernels);
     uint64_t seed = 1;
 
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {

@@ -149,6 +149,18 @@ END_TEST
 /* ---------------------------------------------------------------------- blocks packed bit by bit
  */
 
+/* No weight is above format_largest, which is at most `slack` times the largest of them. */
+static void check_largest(const format_info *format, const uint8_t *data, uint64_t n,
+                          const double *values, double slack)
+{
+    double bound = format_largest(format, data, n), largest = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(values[i]));
+    ck_assert_msg(largest <= bound && bound <= slack * largest, "%s: %g, largest weight %g",
+                  format->name, bound, largest);
+}
+
 START_TEST(test_packed_blocks)
 {
     enum { N_BLOCKS = 3 };
@@ -166,6 +178,7 @@ START_TEST(test_packed_blocks)
         for (size_t i = 0; i < n; i++)
             ck_assert_msg(got[i] == want[i], "%s round %d weight %zu: %.17g, expected %.17g",
                           format->name, round, i, got[i], want[i]);
+        check_largest(format, blocks, n, got, INFINITY);
     }
     free(blocks);
     free(want);
@@ -206,6 +219,7 @@ static void check_tensor(const gguf_file *file, const char *name, const char *fo
     ck_assert_msg(gguf_tensor_read(file, tensor, 0, data, tensor->size_bytes, &error), "%s",
                   error.text);
     format_dequantize(format, data, tensor->n_elements, values);
+    check_largest(format, data, tensor->n_elements, values, 8);
     uint64_t sum = 0;
     for (uint64_t k = 0; k < tensor->n_elements; k++) {
         /* Exact in double; rounded once, it is the float that the format defines. */

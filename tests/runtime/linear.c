@@ -8,6 +8,7 @@
 
 #include <check.h>
 
+#include "cooperative.h"
 #include "step_state.h"
 
 /* Those that differ most come first: some tests take only a few (tests/runtime/meson.build). */
@@ -53,6 +54,32 @@ static void add_matmul(linear_kernel *out, const char *format, uint32_t bm, uint
         .rows_per_group = bn,
     };
     snprintf(out->shader, sizeof out->shader, "matmul_%s", format);
+}
+
+uint32_t cooperative_kernels(harness *h, const repack_info *info,
+                             linear_kernel out[MAX_LINEAR_KERNELS])
+{
+    cooperative_sizes sizes;
+
+    if (h->gpu->tier < 3)
+        return 0;
+    sizes = cooperative_find_sizes(h->gpu);
+    out[0] = (linear_kernel){
+        .n_constants = COOPERATIVE_CONSTANTS,
+        .outputs_per_group = sizes.outputs,
+        .rows_per_group = sizes.rows,
+        .uses_halfs = true,
+        .pins_subgroup = true,
+    };
+    memcpy(out[0].constants, sizes.constants, sizeof sizes.constants);
+    snprintf(out[0].shader, sizeof out[0].shader, "matmul_cooperative_%s", info->shader);
+    /* The other size: results must not depend on it. */
+    out[1] = out[0];
+    out[1].constants[1] = out[1].outputs_per_group = sizes.outputs == 64 ? 32 : 64;
+    for (int i = 0; i < 2; i++)
+        out[i].pipeline = harness_pipeline(h, out[i].shader, out[i].constants, out[i].n_constants,
+                                           true);
+    return 2;
 }
 
 uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[MAX_LINEAR_KERNELS])
@@ -103,6 +130,7 @@ matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k
 
     ck_assert(k % format->block_size == 0 && w.values && w.magnitudes && blocks && planes);
     random_blocks(format, blocks, n / format->block_size, kind, state);
+    w.largest = format_largest(format, blocks, n);
     format_dequantize(format, blocks, n, w.values);
     weight_magnitudes(format, blocks, n, w.magnitudes);
     repack_rows(info, blocks, m, k, planes);
@@ -120,23 +148,38 @@ void matrix_free(harness *h, matrix *w)
     memset(w, 0, sizeof *w);
 }
 
-void matrix_dot(const matrix *w, uint32_t o, const float *x, double *sum, double *magnitude)
+dot matrix_dot(const matrix *w, uint32_t o, const float *x)
 {
     const double *values = w->values + (uint64_t)o * w->k;
     const double *magnitudes = w->magnitudes + (uint64_t)o * w->k;
 
-    *sum = *magnitude = 0;
+    dot d = {0};
+
     for (uint32_t i = 0; i < w->k; i++) {
-        *sum += values[i] * x[i];
-        *magnitude += magnitudes[i] * fabs((double)x[i]);
+        double term = values[i] * (double)x[i];
+        d.sum += term;
+        d.magnitude += magnitudes[i] * fabs((double)x[i]);
+        d.norm += term * term;
     }
+    d.norm = sqrt(d.norm);
+    return d;
+}
+
+/* Factors are rounded to halfs, 2^-11 each, which in a sum of many is as good as random: 0.8 * 2^-11
+ * of the norm is the most that its deviation can be. Additions may be truncated. Small factors are
+ * 2^-25 off, times others of up to 2^15, where activations are multiplied by at least 2^14 and
+ * weights by 2^14 / largest. */
+static double half_error(const matrix *w, double n_roundings, const dot *d)
+{
+    return fmin(d->magnitude, 3 * d->norm) * ldexp(1.01, -10) +
+           n_roundings * ldexp(1, -23) * d->magnitude + w->padded_k * ldexp(1, -37) * w->largest;
 }
 
 /* The classic bound: n roundings on the longest way from a product to the result give at most
  * n u / (1 - n u) of the terms' magnitudes. The ways: one fma for each weight; or, where lanes
  * share a row, a chunk of at most 16, up to four fma for each chunk of a lane, and the lanes.
  * Values that need rounding themselves, bias and residual make six more. */
-double linear_error(const linear_kernel *kernel, const matrix *w, double magnitude)
+double linear_error(const linear_kernel *kernel, const matrix *w, const dot *d)
 {
     double u = ldexp(1, -24), n_roundings = w->padded_k;
 
@@ -145,14 +188,17 @@ double linear_error(const linear_kernel *kernel, const matrix *w, double magnitu
         n_roundings = 16 + 4 * ((n_chunks + kernel->lanes - 1) / kernel->lanes) + kernel->lanes;
     }
     n_roundings += 6;
+    if (kernel->uses_halfs)
+        return half_error(w, n_roundings, d);
     /* and where products vanish: far below any sum here */
-    return n_roundings * u / (1 - n_roundings * u) * magnitude + w->padded_k * ldexp(1, -100);
+    return n_roundings * u / (1 - n_roundings * u) * d->magnitude + w->padded_k * ldexp(1, -100);
 }
 
 void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
                      const gpu_buffer *state, const linear_run *run)
 {
-    const uint32_t push[10] = {
+    float scale = cooperative_scale(w->largest);
+    uint32_t push[11] = {
         w->m,
         w->padded_k / w->info->chunk,
         w->plane_words[1],
@@ -163,6 +209,7 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
         run->y_offset,
         run->flags,
         run->bias_offset,
+        0,
     };
     const gpu_buffer *buffers[KERNEL_STORAGE_BUFFERS] = {&w->buffer, run->x, run->y, run->bias};
     uint32_t *words = state->mapped;
@@ -170,6 +217,7 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
     uint32_t left = run->rows % 8; /* rows after the last whole tile of 8 */
     uint32_t last_tile = left == 3 ? 4 : left == 5 ? 6 : left == 7 ? 8 : left;
 
+    memcpy(&push[10], &scale, sizeof scale);
     /* The other count is wrong on purpose. */
     words[S_ROWS] = run->flags & LINEAR_OUT_ROWS ? 1000 : run->rows;
     words[S_OUT_ROWS] = run->flags & LINEAR_OUT_ROWS ? run->rows : 1000;

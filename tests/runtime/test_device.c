@@ -9,6 +9,7 @@
 #include <check.h>
 
 #include "capture.h"
+#include "cooperative.h"
 #include "kernel.h"
 #include "memory.h"
 
@@ -68,7 +69,11 @@ START_TEST(devices_are_described)
         ck_assert_uint_ge(info.api_version, VK_API_VERSION_1_1);
         ck_assert_str_eq(info.problem, "");
         ck_assert_int_eq(info.type, OTR_DEVICE_CPU); /* of the software devices that tests run on */
-        ck_assert_int_eq(info.tier, strstr(info.name, "SwiftShader") ? 0 : 1);
+        if (context->facts[i].hardware_tier == 3 && cooperative_is_built())
+            ck_assert_int_eq(info.tier, 3);
+        else
+            ck_assert_int_eq(info.tier, strstr(info.name, "SwiftShader") ? 0 : 1);
+        ck_assert_int_eq(context->facts[i].cooperative.m > 0, context->facts[i].hardware_tier == 3);
         ck_assert_uint_ge(info.subgroup_size, 4);
         ck_assert_uint_ge(info.max_workgroup_invocations, 128);
         ck_assert_uint_ge(info.max_shared_memory_bytes, 16384);

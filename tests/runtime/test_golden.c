@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "models.h"
+#include "needs_tier.h"
 
 /* Bounds: of a logit in units of the row's rms, of logsumexp, of the rms itself, and the gap
  * between the two highest logits from which on the greedy choice must agree. */
@@ -182,6 +183,9 @@ END_TEST
 int main(int argc, char **argv)
 {
     int n_goldens = argc > 1 ? atoi(argv[1]) : (int)(sizeof goldens / sizeof goldens[0]);
+
+    if (!needs_tier_of_environment())
+        return 77;
     Suite *suite = suite_create("golden logits");
     TCase *tests = tcase_create("golden logits");
     tcase_set_timeout(tests, 600);

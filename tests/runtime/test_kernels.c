@@ -146,6 +146,8 @@ END_TEST
 START_TEST(formulas_keep_the_budget)
 {
     const tuning *gpu_class = tuning_of("gpu");
+    /* Of matmul_cooperative on lavapipe. */
+    const cooperative_sizes sizes = {.constants = {32, 32, 32, 32, 8, 8, 8}};
 
     open_device();
     for (uint32_t head_size = 2; head_size <= ARCH_MAX_HEAD_SIZE; head_size += 2) {
@@ -165,6 +167,8 @@ START_TEST(formulas_keep_the_budget)
         ck_assert_uint_le(loops_of_direct(65536 / chunk, chunk), LOOP_BUDGET);
         ck_assert_uint_le(loops_of_matmul(gpu_class, LONG_ROW / chunk, chunk), LOOP_BUDGET);
         ck_assert_uint_gt(loops_of_matmul(gpu_class, 65536 / chunk, chunk), LOOP_BUDGET);
+        ck_assert_uint_le(loops_of_cooperative(&sizes, LONG_ROW / chunk, chunk), LOOP_BUDGET);
+        ck_assert_uint_gt(loops_of_cooperative(&sizes, (1 << 17) / chunk, chunk), LOOP_BUDGET);
     }
     ck_assert_uint_gt(loops_of_matvec(1 << 18, 8), LOOP_BUDGET);
     ck_assert_uint_gt(loops_of_direct(1 << 16, 4), LOOP_BUDGET);

@@ -1,4 +1,4 @@
-/* matvec, matvec_direct and matmul against a reference in double precision, over formats, odd
+/* matvec, matvec_direct, matmul and matmul_cooperative against a reference in double precision, over formats, odd
  * shapes and row counts; and that a row's bits depend neither on the number of rows nor on how they
  * are cut. */
 #include <math.h>
@@ -8,6 +8,7 @@
 #include <check.h>
 
 #include "linear.h"
+#include "needs_tier.h"
 #include "step_state.h"
 
 #define POISON 0xffc0deadu /* a NaN that no kernel makes */
@@ -117,15 +118,13 @@ static void check_reference(const problem *p, const linear_kernel *kernel)
         for (uint32_t o = 0; o < p->w.m; o++) {
             uint32_t bits = output_bits(p, row, o);
             float got;
-            double want, magnitude;
+            dot want = matrix_dot(&p->w, o, (const float *)p->x.mapped + (size_t)row * p->x_stride);
+            double error = linear_error(kernel, &p->w, &want);
 
             memcpy(&got, &bits, sizeof got);
-            matrix_dot(&p->w, o, (const float *)p->x.mapped + (size_t)row * p->x_stride, &want,
-                       &magnitude);
-            double error = linear_error(kernel, &p->w, magnitude);
-            ck_assert_msg(fabs(got - want) <= error,
+            ck_assert_msg(fabs((double)got - want.sum) <= error,
                           "%s, %u x %u, row %u, output %u: %.9g, not %.9g +- %.2g", kernel->shader,
-                          p->w.m, p->w.k, row, o, got, want, error);
+                          p->w.m, p->w.k, row, o, (double)got, want.sum, error);
         }
 }
 
@@ -176,6 +175,9 @@ static shape shape_of(const repack_info *info, int i)
 }
 
 /* What one format's tests share: making the kernels takes most of the time. */
+static uint32_t (*make_kernels)(harness *h, const repack_info *info,
+                                linear_kernel out[MAX_LINEAR_KERNELS]) = linear_kernels;
+
 typedef struct format_kernels {
     harness h;
     const repack_info *info;
@@ -232,8 +234,8 @@ static void check_tail(problem *p, const linear_kernel *kernel)
 /* Prefill: a chunk of rows against the same rows in smaller chunks. */
 static void cuts_of_many_rows_are_alike(format_kernels *f)
 {
-    static const uint32_t cuts[] = {1, 7, 8, 17, 33, 63, 64, 65};
-    uint32_t n_rows = harness_is_slow(&f->h) ? 70 : 150;
+    static const uint32_t cuts[] = {1, 7, 8, 17, 33, 63, 64, 65, 129, 199};
+    uint32_t n_rows = harness_is_slow(&f->h) ? 70 : f->kernels[0].uses_halfs ? 200 : 150;
     problem p;
 
     problem_create(&p, &f->h, f->info, 70, shape_of(f->info, 2).k, n_rows, WEIGHTS_EVEN, &f->seed);
@@ -244,7 +246,7 @@ static void cuts_of_many_rows_are_alike(format_kernels *f)
         check_untouched(&p, kernel, n_rows);
         check_reference(&p, kernel);
         keep_expected(&p);
-        for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        for (size_t i = 0; i < sizeof cuts / sizeof cuts[0] && cuts[i] < n_rows; i++) {
             run_rows(&p, kernel, cuts[i], false);
             check_untouched(&p, kernel, cuts[i]);
             check_same_bits(&p, kernel, cuts[i]);
@@ -252,6 +254,22 @@ static void cuts_of_many_rows_are_alike(format_kernels *f)
         check_tail(&p, kernel);
     }
     problem_destroy(&p);
+}
+
+/* From -36 to 36. */
+static int row_exponent(uint32_t row)
+{
+    return (int)(row * 14 % 74) - 36;
+}
+
+/* Weights in F32 times 2^exponent. */
+static void scale_floats(matrix *w, int exponent)
+{
+    float *values = w->buffer.mapped;
+
+    for (uint32_t i = 0; i < w->m * w->padded_k; i++)
+        values[i] = ldexpf(values[i], exponent);
+    w->largest = ldexp(w->largest, exponent);
 }
 
 #define RESIDUAL 0.375f
@@ -353,16 +371,54 @@ static void pairs_go_through_swiglu(format_kernels *f)
     problem_destroy(&p);
 }
 
+/* Kernels with halfs: rows and weights far outside their range give the same bits, but for the power
+ * of two. */
+static void powers_of_two_pass_through(format_kernels *f)
+{
+    problem p;
+
+    problem_create(&p, &f->h, f->info, 70, shape_of(f->info, 2).k, 37, WEIGHTS_EVEN, &f->seed);
+    for (uint32_t c = 0; c < f->n_kernels && f->kernels[c].uses_halfs; c++) {
+        const linear_kernel *kernel = &f->kernels[c];
+        float *x = p.x.mapped;
+
+        run_rows(&p, kernel, p.n_rows, false);
+        keep_expected(&p);
+        for (uint32_t i = 0; i < p.n_rows * p.x_stride; i++)
+            x[i] = ldexpf(x[i], row_exponent(i / p.x_stride));
+        if (f->info->format == FORMAT_F32)
+            scale_floats(&p.w, 50);
+        run_rows(&p, kernel, p.n_rows, false);
+        for (uint32_t row = 0; row < p.n_rows; row++)
+            for (uint32_t o = 0; o < p.w.m; o++) {
+                float before;
+
+                memcpy(&before, &p.expected[row * p.w.m + o], sizeof before);
+                before = ldexpf(before,
+                                row_exponent(row) + (f->info->format == FORMAT_F32 ? 50 : 0));
+                ck_assert_msg(output_bits(&p, row, o) == float_bits(before),
+                              "%s, row %u, output %u is %08x, not %08x", kernel->shader, row, o,
+                              output_bits(&p, row, o), float_bits(before));
+            }
+        for (uint32_t i = 0; i < p.n_rows * p.x_stride; i++)
+            x[i] = ldexpf(x[i], -row_exponent(i / p.x_stride));
+        if (f->info->format == FORMAT_F32)
+            scale_floats(&p.w, -50);
+    }
+    problem_destroy(&p);
+}
+
 START_TEST(every_format)
 {
     format_kernels f = {.info = info_of(_i), .seed = 77 + (uint64_t)_i};
 
     harness_open(&f.h);
-    f.n_kernels = linear_kernels(&f.h, f.info, f.kernels);
+    f.n_kernels = make_kernels(&f.h, f.info, f.kernels);
     rows_are_right_and_alike(&f);
     cuts_of_many_rows_are_alike(&f);
     flags_add_bias_and_residual(&f);
     pairs_go_through_swiglu(&f);
+    powers_of_two_pass_through(&f);
     harness_close(&f.h);
 }
 END_TEST
@@ -377,7 +433,7 @@ START_TEST(longest_rows_are_complete)
     uint64_t state = 3;
 
     harness_open(&h);
-    uint32_t n_kernels = linear_kernels(&h, info, kernels);
+    uint32_t n_kernels = make_kernels(&h, info, kernels);
     uint32_t rows = harness_is_slow(&h) ? 9 : MAX_ROWS;
     for (uint32_t c = 0; c < n_kernels; c++) {
         bool is_tiled = strncmp(kernels[c].shader, "matmul", 6) == 0;
@@ -395,10 +451,16 @@ START_TEST(longest_rows_are_complete)
 }
 END_TEST
 
-/* Argument: how many of linear_formats to test, from the first on. */
+/* Argument: how many of linear_formats to test, from the first on; or "cooperative": all of them with
+ * the kernel of tier 3. */
 int main(int argc, char **argv)
 {
-    int n_formats = argc > 1 ? atoi(argv[1]) : N_LINEAR_FORMATS;
+    bool is_cooperative = argc > 1 && !strcmp(argv[1], "cooperative");
+    int n_formats = argc > 1 && !is_cooperative ? atoi(argv[1]) : N_LINEAR_FORMATS;
+
+    if (is_cooperative && !needs_tier(3))
+        return 77;
+    make_kernels = is_cooperative ? cooperative_kernels : linear_kernels;
     Suite *suite = suite_create("matvec");
     TCase *tcase = tcase_create("matvec");
 

@@ -143,6 +143,7 @@ typedef struct otr_device_info {
         uint64_t size_bytes;
         bool device_local;
     } heaps[OTR_MAX_HEAPS];
+    char note[256]; /* what it could do that is not used, and why, or "" */
 } otr_device_info;
 
 OTR_API uint32_t otr_device_count(const otr_context *context);
