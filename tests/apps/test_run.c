@@ -129,7 +129,8 @@ START_TEST(test_text_form)
     json_t *object = parse(
         RUN_MODELS("--json", "-q", "-p", PROMPT "\\n", "-n", "8", "-s", "5", "--ignore-eos"), 0);
     const char *text = string(object, "text");
-    struct program_result r = RUN_MODELS("-p", PROMPT "\\n", "-n", "8", "-s", "5", "--ignore-eos");
+    struct program_result r = RUN_MODELS("-p", PROMPT "\\n", "-n", "8", "-s", "5", "--ignore-eos",
+                                         "--draft-max", "5");
     char *wanted = malloc(strlen(text) + sizeof(PROMPT) + 2);
 
     ck_assert_ptr_nonnull(wanted);
