@@ -41,6 +41,11 @@ static uint64_t divided_up(uint64_t n, uint64_t of)
     return (n + of - 1) / of;
 }
 
+attention_shape attention_shape_of(const hparams *h, otr_cache_type cache)
+{
+    return (attention_shape){h->n_heads, h->n_kv_heads, h->head_size, cache};
+}
+
 /* Queries of a lane of attention_direct. */
 static uint32_t direct_tile(attention_use use, uint32_t words)
 {
@@ -68,6 +73,7 @@ attention_plan attention_make_plan(const tuning *t, uint32_t subgroup_size,
     const uint64_t out_words = (partials + n_partials) * elements;
     attention_plan plan = {
         .shader = q8 ? "attention_q8" : "attention_f16",
+        .is_direct = direct,
         .constants = {t->attention_lanes, words, heads, rows_per_y, split},
         .push = {group, s->n_kv_heads, q_stride / elements, (uint32_t)out_stride / elements,
                  attention_scales_at(s, n_ctx), (uint32_t)partials, (uint32_t)out_words, parts,

@@ -21,7 +21,7 @@ typedef struct attention_shape {
     otr_cache_type cache;
 } attention_shape;
 
-/* As shaders/attention.comp has them, both in units of 4 bytes. */
+/* As shaders/attention_cache.glsl has them. */
 typedef struct attention_push {
     uint32_t group, kv_heads, q_stride, out_stride, scales_at, partials_at, counters_at, max_parts;
     float scale;
@@ -30,6 +30,7 @@ typedef struct attention_push {
 /* How a pass of up to `rows` rows with a context of n_ctx positions is done. */
 typedef struct attention_plan {
     const char *shader;
+    bool is_direct;             /* attention_direct: no shared memory, no counters */
     const char *combine_shader; /* run after it, with the same constants; NULL: none */
     uint32_t constants[ATTENTION_CONSTANTS];
     attention_push push;
@@ -39,6 +40,8 @@ typedef struct attention_plan {
     uint64_t out_words, n_counters;
 } attention_plan;
 
+/* Of a model, with such a cache. */
+attention_shape attention_shape_of(const hparams *h, otr_cache_type cache);
 /* q_stride: floats between rows of q. */
 attention_plan attention_make_plan(const tuning *t, uint32_t subgroup_size,
                                    const attention_shape *shape, attention_use use, uint32_t rows,
@@ -50,7 +53,7 @@ uint64_t attention_cache_bytes(const attention_shape *shape, uint32_t n_ctx);
 uint32_t attention_scales_at(const attention_shape *shape, uint32_t n_ctx);
 /* Invocations of the rope kernel for a row: pairs of Q, and units of K and V. */
 uint32_t attention_rope_units(const attention_shape *shape);
-/* "attention_f16" for "attention". */
+/* Name of the rope kernel that writes such a cache. */
 const char *attention_rope_shader(otr_cache_type cache);
 
 #endif

@@ -46,10 +46,15 @@ uint32_t lane_grid_positions(lane *l, uint32_t x, uint32_t rows_per_y, uint32_t 
     return find_grid(l, entry);
 }
 
+static uint64_t padded(uint64_t n)
+{
+    return (n + 3) / 4 * 4;
+}
+
 attention_plan lane_attention_plan(const lane *l, enum lane_path path)
 {
     const hparams *h = &l->model->h;
-    const attention_shape shape = {h->n_heads, h->n_kv_heads, h->head_size, l->cache_type};
+    const attention_shape shape = attention_shape_of(h, l->cache_type);
     uint32_t rows = path == PATH_ONE ? 1 : path == PATH_ROWS ? MAX_ROWS : l->prefill_rows;
     attention_use use = path == PATH_ONE    ? ATTENTION_ONE_ROW
                         : path == PATH_ROWS ? ATTENTION_ROWS
@@ -57,7 +62,7 @@ attention_plan lane_attention_plan(const lane *l, enum lane_path path)
     uint32_t qkv = (h->n_heads + 2 * h->n_kv_heads) * h->head_size;
 
     attention_plan plan = attention_make_plan(&l->tuning, l->gpu->subgroup_size, &shape, use, rows,
-                                              l->n_ctx, (qkv + 3) / 4 * 4, h->attention_scale);
+                                              l->n_ctx, (uint32_t)padded(qkv), h->attention_scale);
     plan.push.counters_at = l->attention_counters_at;
     return plan;
 }
@@ -119,11 +124,6 @@ otr_result lane_add(lane *l, const operation *op)
 
 /* ------------------------------------------------------------------------------- memory */
 
-static uint64_t padded(uint64_t n)
-{
-    return (n + 3) / 4 * 4;
-}
-
 static otr_result create_buffers(lane *l)
 {
     gpu *g = l->gpu;
@@ -131,8 +131,8 @@ static otr_result create_buffers(lane *l)
     uint64_t align = g->limits.minStorageBufferOffsetAlignment;
     uint64_t rows = l->prefill_rows > MAX_ROWS ? l->prefill_rows : MAX_ROWS;
     uint64_t q = (uint64_t)h->n_heads * h->head_size, kv = (uint64_t)h->n_kv_heads * h->head_size;
-    const attention_shape heads = {h->n_heads, h->n_kv_heads, h->head_size, l->cache_type};
-    uint64_t cache = attention_cache_bytes(&heads, l->n_ctx), n_attended = 0, n_counters = 0;
+    const attention_shape shape = attention_shape_of(h, l->cache_type);
+    uint64_t cache = attention_cache_bytes(&shape, l->n_ctx), n_attended = 0, n_counters = 0;
     otr_result result = OTR_OK;
 
     l->layer_cache_bytes = (cache + align - 1) / align * align;

@@ -23,7 +23,7 @@ uint64_t loops_of_attention(const attention_plan *plan, uint64_t n_positions)
                           rounds(queries * ATTENTION_PAGE, lanes) + rounds(ATTENTION_PAGE, groups);
     const uint64_t parts = rounds(n_positions, split);
 
-    if (!plan->n_counters) /* attention_direct: the rest is unrolled; attention_combine */
+    if (plan->is_direct) /* what is within a position is unrolled; attention_combine */
         return in_part > rounds(words, lanes) * (1 + 3 * parts)
                    ? in_part
                    : rounds(words, lanes) * (1 + 3 * parts);
@@ -132,7 +132,7 @@ bool loop_budget_allows(const tuning *t)
 otr_result loop_budget_check(const otr_model *model, const tuning *t, uint32_t n_ctx)
 {
     const hparams *h = &model->h;
-    const attention_shape shape = {h->n_heads, h->n_kv_heads, h->head_size, OTR_CACHE_F16};
+    const attention_shape shape = attention_shape_of(h, OTR_CACHE_F16);
     otr_result result = OTR_OK;
 
     if (!model->gpu->is_cpu)

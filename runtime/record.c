@@ -79,6 +79,11 @@ void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescri
     g->vk.vkCmdDispatch(commands, 1, 1, 1);
 }
 
+static bool takes_part(const operation *op, enum lane_path path, uint32_t kinds)
+{
+    return op->pipeline[path] && (op->kind & kinds);
+}
+
 /* The operations of some kinds; they wait for those that are left out too. */
 static void emit_kinds(const lane *l, VkCommandBuffer commands, const operation_group *group,
                        enum lane_path path, uint32_t kinds)
@@ -88,7 +93,7 @@ static void emit_kinds(const lane *l, VkCommandBuffer commands, const operation_
     for (uint32_t i = group->first; i < group->end; i++) {
         const operation *op = &l->operations[i];
         waits = waits || op->waits;
-        if (!op->pipeline[path] || (kinds != OPERATION_ALL && !(op->kind & kinds)))
+        if (!takes_part(op, path, kinds))
             continue;
         if (waits)
             emit_kernel_barrier(l->gpu, commands);
@@ -169,8 +174,7 @@ otr_result record_kinds(lane *l, const operation_group *group, enum lane_path pa
 
     *commands = VK_NULL_HANDLE;
     for (uint32_t i = group->first; i < group->end; i++)
-        any = any || (l->operations[i].pipeline[path] &&
-                      (kinds == OPERATION_ALL || (l->operations[i].kind & kinds)));
+        any = any || takes_part(&l->operations[i], path, kinds);
     if (!any)
         return OTR_OK;
     otr_result result = record_begin(l->gpu, l->pool, "operations of a kind", commands);

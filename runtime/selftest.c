@@ -49,6 +49,13 @@ void selftest_release(selftest *t)
         free(t->memory[--t->n_memory]);
 }
 
+const tuning *selftest_tuning(const selftest *t, bool direct)
+{
+    if ((t->tuning.direct_outputs > 0) == direct)
+        return &t->tuning;
+    return tuning_of(direct ? "software" : "gpu");
+}
+
 VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *constants,
                              uint32_t n_constants, bool pins_subgroup)
 {

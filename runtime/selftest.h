@@ -88,6 +88,9 @@ void *selftest_memory(selftest *t, uint64_t n_bytes);
 gpu_buffer *selftest_buffer(selftest *t, uint64_t n_bytes);
 void selftest_release(selftest *t);
 
+/* The tuning of kernels as software devices have them (direct), or as GPUs do: the device's own where
+ * its class uses them. */
+const tuning *selftest_tuning(const selftest *t, bool direct);
 VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *constants,
                              uint32_t n_constants, bool pins_subgroup);
 void selftest_dispatch(selftest *t, const kernel_run *run);

@@ -486,9 +486,7 @@ void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32
     const float scale = 1 / sqrtf((float)shape->head_size);
     const uint32_t positions = base + rows + 40;
     attention_check c = {.s = *shape};
-    const tuning *const classes[] = {&t->tuning,
-                                     tuning_of(t->tuning.direct_outputs ? "gpu" : "software")};
-    attention_plan plans[2][3]; /* [class][use] */
+    attention_plan plans[2][3]; /* [as GPUs have it, direct][use] */
     uint64_t out_words = 0;
 
     c.q = shape->n_heads * shape->head_size;
@@ -498,7 +496,7 @@ void check_attention(selftest *t, const head_shape *shape, uint32_t base, uint32
     for (int i = 0; i < 6; i++) {
         /* A row more than there are: it must stay as it is. */
         attention_plan *p = &plans[i / 3][i % 3];
-        *p = attention_make_plan(classes[i / 3], t->gpu->subgroup_size, &attention,
+        *p = attention_make_plan(selftest_tuning(t, i / 3), t->gpu->subgroup_size, &attention,
                                  (attention_use)(i % 3), rows + 1, positions, c.q_stride, scale);
         if (p->out_words + p->n_counters > out_words)
             out_words = p->out_words + p->n_counters;

@@ -329,29 +329,17 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
     }
 }
 
-/* Of kernels that the device's class doesn't use: as GPUs have them, or software devices. */
-static tuning matvec_tuning(const selftest *t)
-{
-    return t->tuning.direct_outputs ? *tuning_of("gpu") : t->tuning;
-}
-
-static tuning direct_tuning(const selftest *t)
-{
-    return t->tuning.direct_outputs ? t->tuning : *tuning_of("software");
-}
-
-/* rows_per_y: how many rows a workgroup takes in y. */
 static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t tier,
                                    uint32_t rows_per_y, uint32_t max_tile)
 {
-    const tuning tuned = matvec_tuning(t);
-    uint32_t lanes = tier >= 1 ? t->gpu->subgroup_size : tuned.matvec_lanes;
-    uint32_t subgroups = tier >= 1 ? tuned.matvec_subgroups : 1;
+    const tuning *tuned = selftest_tuning(t, false);
+    uint32_t lanes = tier >= 1 ? t->gpu->subgroup_size : tuned->matvec_lanes;
+    uint32_t subgroups = tier >= 1 ? tuned->matvec_subgroups : 1;
     linear_kernel kernel = {
-        .constants = {lanes * subgroups, lanes, tuned.matvec_outputs, rows_per_y, max_tile},
+        .constants = {lanes * subgroups, lanes, tuned->matvec_outputs, rows_per_y, max_tile},
         .n_constants = 5,
         .pins_subgroup = tier >= 1,
-        .group_outputs = subgroups * tuned.matvec_outputs,
+        .group_outputs = subgroups * tuned->matvec_outputs,
         .group_rows = rows_per_y,
         /* The additions of its chunk, of its lane, and of the lanes (fewer on tier 1, where they
          * are added as a tree), and a few for scale, bias and residual. */
@@ -373,7 +361,7 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
 
 static linear_kernel direct_kernel(const selftest *t, const matrix *w)
 {
-    uint32_t lanes = t->gpu->subgroup_size, outputs = direct_tuning(t).direct_outputs;
+    uint32_t lanes = t->gpu->subgroup_size, outputs = selftest_tuning(t, true)->direct_outputs;
     linear_kernel kernel = {
         .constants = {lanes, lanes, outputs, 0},
         .n_constants = 4,
@@ -391,8 +379,7 @@ static linear_kernel direct_kernel(const selftest *t, const matrix *w)
 
 static linear_kernel matmul_kernel(const selftest *t, const matrix *w)
 {
-    const tuning tuned = matvec_tuning(t);
-    const uint32_t *size = tuned.matmul; /* BM, BN, BK, TM, TN */
+    const uint32_t *size = selftest_tuning(t, false)->matmul; /* BM, BN, BK, TM, TN */
     linear_kernel kernel = {
         .constants = {size[0] / size[3] * (size[1] / size[4])},
         .n_constants = 6,

@@ -237,7 +237,7 @@ static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_
 {
     const hparams *h = b->h;
     uint32_t q_pairs = h->n_heads * h->head_size / 2, kv_pairs = h->n_kv_heads * h->head_size / 2;
-    const attention_shape shape = {h->n_heads, h->n_kv_heads, h->head_size, b->l->cache_type};
+    const attention_shape shape = attention_shape_of(h, b->l->cache_type);
     uint32_t push[] = {q_pairs,          kv_pairs,       h->head_size / 2,
                        h->rope_size / 2, qkv_stride / 2, attention_scales_at(&shape, b->l->n_ctx)};
     const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->angles)};
@@ -250,7 +250,8 @@ static otr_result add_rope(builder *b, const binding *k_cache, const binding *v_
 static otr_result add_attention(builder *b, const binding *k_cache, const binding *v_cache)
 {
     const binding bindings[] = {whole(&b->l->qkv), *k_cache, *v_cache, whole(&b->l->attended)};
-    operation op = {.n_push = sizeof(attention_push) / 4, .waits = b->waits};
+    operation op = {
+        .kind = OPERATION_OTHER, .n_push = sizeof(attention_push) / 4, .waits = b->waits};
     otr_result result = lane_bind(b->l, bindings, 4, &op.set);
 
     for (int path = 0; path < N_PATHS && result == OTR_OK; path++) {

@@ -127,22 +127,25 @@ tuning tuning_file_load(gpu *g)
     return t;
 }
 
-static otr_result no_folder(gpu *g)
+/* The path where a file is wanted: without one the call fails. */
+static otr_result need_path(gpu *g, char **path)
 {
-    return context_fail(g->context, OTR_ERROR_IO,
-                        "there is no folder for the tuning: OUTRIDER_CACHE_DIR names one");
+    if (!g->context->cache_dir)
+        return context_fail(g->context, OTR_ERROR_IO,
+                            "there is no folder for the tuning: OUTRIDER_CACHE_DIR names one");
+    *path = file_path(g);
+    return *path ? OTR_OK
+                 : context_fail(g->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a path");
 }
 
 otr_result tuning_file_store(gpu *g, const tuning *t, bool try)
 {
     const tuning_file file = make_file(g, t);
-    otr_result result = OTR_OK;
+    char *path = NULL;
+    otr_result result = need_path(g, &path);
 
-    if (!g->context->cache_dir)
-        return no_folder(g);
-    char *path = file_path(g);
-    if (!path)
-        return context_fail(g->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a path");
+    if (result != OTR_OK)
+        return result;
     if (!(try ? cache_file_try : cache_file_replace)(path, &file, sizeof file, NULL, 0))
         result = context_fail(g->context, OTR_ERROR_IO,
                               "the tuning can't be written (%s: %s). %sOUTRIDER_CACHE_DIR names "
@@ -155,14 +158,12 @@ otr_result tuning_file_store(gpu *g, const tuning *t, bool try)
 
 otr_result tuning_file_remove(gpu *g, bool *existed)
 {
-    otr_result result = OTR_OK;
+    char *path = NULL;
+    otr_result result = need_path(g, &path);
 
     *existed = false;
-    if (!g->context->cache_dir)
-        return no_folder(g);
-    char *path = file_path(g);
-    if (!path)
-        return context_fail(g->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a path");
+    if (result != OTR_OK)
+        return result;
     *existed = unlink(path) == 0;
     if (!*existed && errno != ENOENT && errno != ENOTDIR)
         result = context_fail(g->context, OTR_ERROR_IO, "%s can't be removed: %s", path,
