@@ -141,29 +141,7 @@ void weigh_page(uint first, uint n_here)
     }
 }
 
-// The parts' sums of a query, in their order.
-void add_parts(uint i, uint n_parts)
-{
-    uint row = first_row + i / HEADS;
-    uint head = first_head + i % HEADS;
-    uint at = partials_at + (row * kv_heads * group + head) * max_parts * (WORDS + 1u);
-    precise float maximum = -3.4e38;
-    precise float total = 0.0;
-    for (uint part = 0; part < n_parts; part++)
-        maximum = max(maximum, attended[at + part * (WORDS + 1u) + WORDS].x);
-    for (uint part = 0; part < n_parts; part++) {
-        VALUES part_end = attended[at + part * (WORDS + 1u) + WORDS];
-        total = fma(part_end.y, exp(part_end.x - maximum), total);
-    }
-    for (uint w = gl_LocalInvocationID.x; w < WORDS; w += LANES) {
-        precise VALUES sum = VALUES(0.0);
-        for (uint part = 0; part < n_parts; part++) {
-            uint from = at + part * (WORDS + 1u);
-            sum = fma(attended[from + w], VALUES(exp(attended[from + WORDS].x - maximum)), sum);
-        }
-        attended[row * out_stride + head * WORDS + w] = sum / total;
-    }
-}
+#include "attention_parts.glsl"
 
 void main()
 {
@@ -256,5 +234,5 @@ void main()
     memoryBarrierBuffer();
     for (uint i = 0; i < QUERIES; i++)
         if (i / HEADS < n_rows)
-            add_parts(i, n_parts);
+            add_parts(first_row + i / HEADS, first_head + i % HEADS, n_parts);
 }

@@ -18,31 +18,15 @@ layout(set = 0, binding = 3, std430) buffer Out {
     VALUES attended[];
 };
 
+#include "attention_parts.glsl"
+
 void main()
 {
-    uint head = gl_WorkGroupID.x;
     uint row = gl_WorkGroupID.y;
     // As the workgroup of the row counted them.
     uint last_row = min(row / ROWS * ROWS + ROWS, step_rows()) - 1;
     uint n_parts = (step_base() + last_row + SPLIT) / SPLIT;
     if (n_parts == 1)
         return;
-    uint at = partials_at + (row * kv_heads * group + head) * max_parts * (WORDS + 1);
-
-    precise float maximum = -3.4e38;
-    precise float total = 0.0;
-    for (uint part = 0; part < n_parts; part++)
-        maximum = max(maximum, attended[at + part * (WORDS + 1) + WORDS].x);
-    for (uint part = 0; part < n_parts; part++) {
-        VALUES part_end = attended[at + part * (WORDS + 1) + WORDS];
-        total = fma(part_end.y, exp(part_end.x - maximum), total);
-    }
-    for (uint w = gl_LocalInvocationID.x; w < WORDS; w += LANES) {
-        precise VALUES sum = VALUES(0.0);
-        for (uint part = 0; part < n_parts; part++) {
-            uint from = at + part * (WORDS + 1);
-            sum = fma(attended[from + w], VALUES(exp(attended[from + WORDS].x - maximum)), sum);
-        }
-        attended[row * out_stride + head * WORDS + w] = sum / total;
-    }
+    add_parts(row, gl_WorkGroupID.x, n_parts);
 }
