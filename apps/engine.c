@@ -89,11 +89,21 @@ int engine_close(engine *e, int code)
     otr_context_destroy(&e->context);
     free(e->target_path);
     free(e->draft_path);
-    /* An error of the clean-up itself: the disk was full for the pipeline cache. */
-    if (log_sink_flush(&e->log) && code == EXIT_CODE_OK)
-        code = EXIT_CODE_FAILED;
-    log_sink_free(&e->log);
-    return code;
+    return log_sink_close(&e->log, code);
+}
+
+otr_result engine_find_device(const otr_context_params *params, const char *selector,
+                              otr_context **context, otr_device_info *info)
+{
+    uint32_t index = 0;
+    otr_result result = otr_context_create(params, context);
+
+    info->size = sizeof(*info);
+    if (result == OTR_OK)
+        result = otr_device_find(*context, selector, &index);
+    if (result == OTR_OK)
+        result = otr_device_describe(*context, index, info);
+    return result;
 }
 
 int engine_check_validation(const engine *e, int code)

@@ -36,6 +36,10 @@ int engine_open(engine *e, const engine_params *params);
 /* Returns `code`, or EXIT_CODE_FAILED when that was OK but closing met an error (which is printed).
  */
 int engine_close(engine *e, int code);
+/* For commands without a model: a context, and the device that the selector names. *context is to be
+ * destroyed in any case. */
+otr_result engine_find_device(const otr_context_params *params, const char *selector,
+                              otr_context **context, otr_device_info *info);
 /* EXIT_CODE_FAILED and a message when `code` is OK but the validation layers complained. */
 int engine_check_validation(const engine *e, int code);
 

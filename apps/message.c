@@ -129,6 +129,14 @@ void log_sink_free(log_sink *sink)
     pthread_mutex_destroy(&sink->lock);
 }
 
+int log_sink_close(log_sink *sink, int code)
+{
+    if (log_sink_flush(sink) && code == EXIT_CODE_OK)
+        code = EXIT_CODE_FAILED;
+    log_sink_free(sink);
+    return code;
+}
+
 void log_sink_write(otr_log_level level, const char *message, void *user)
 {
     log_sink *sink = user;

@@ -43,6 +43,9 @@ otr_context_params log_sink_context_params(log_sink *sink, bool validation);
 /* Prints an error still held back; true when there was one. */
 bool log_sink_flush(log_sink *sink);
 void log_sink_free(log_sink *sink);
+/* Both, at the end of a command: an error of the clean-up itself, such as a full disk for the pipeline
+ * cache, makes EXIT_CODE_FAILED of EXIT_CODE_OK. */
+int log_sink_close(log_sink *sink, int code);
 /* An otr_log_callback; user is the log_sink. */
 void log_sink_write(otr_log_level level, const char *message, void *user);
 /* Prints the detail of a failed call and returns its exit code. context may be NULL when it is

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "commands.h"
+#include "engine.h"
 #include "interrupt.h"
-#include "message.h"
 #include "options.h"
 #include "output.h"
 #include "text.h"
@@ -100,11 +100,10 @@ int command_selftest(int argc, char **argv)
     struct settings settings = {0};
     struct results r = {.settings = &settings};
     otr_context_params params;
-    otr_device_info info = {.size = sizeof(info)};
+    otr_device_info info;
     otr_context *context = NULL;
     otr_result result;
     log_sink log;
-    uint32_t index = 0;
     int code;
 
     if (!options_parse(&line, argc, argv, &settings, &code))
@@ -112,13 +111,9 @@ int command_selftest(int argc, char **argv)
     log_sink_init(&log, settings.quiet);
     params = log_sink_context_params(&log, settings.validation);
     r.array = json_array();
-    result = otr_context_create(&params, &context);
-    if (result == OTR_OK)
-        result = otr_device_find(context, settings.device, &index);
-    if (result == OTR_OK)
-        result = otr_device_describe(context, index, &info);
+    result = engine_find_device(&params, settings.device, &context, &info);
     if (result == OTR_OK) {
-        result = otr_selftest(context, index, on_result, &r);
+        result = otr_selftest(context, info.index, on_result, &r);
         if (r.out_of_memory)
             code = fail_memory();
         else if ((result == OTR_OK || result == OTR_ERROR_SELFTEST) && !print_summary(&r, &info))
@@ -132,9 +127,5 @@ int command_selftest(int argc, char **argv)
     code = output_finish(code);
     json_decref(r.array);
     otr_context_destroy(&context);
-    /* An error of the clean-up itself: the disk was full for the pipeline cache. */
-    if (log_sink_flush(&log) && code == EXIT_CODE_OK)
-        code = EXIT_CODE_FAILED;
-    log_sink_free(&log);
-    return code;
+    return log_sink_close(&log, code);
 }

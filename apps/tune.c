@@ -152,23 +152,18 @@ static int tune(engine *e, struct results *r)
 static int reset(const struct settings *settings)
 {
     otr_context_params params;
-    otr_device_info info = {.size = sizeof(info)};
+    otr_device_info info;
     otr_context *context = NULL;
     otr_result result;
     log_sink log;
-    uint32_t index = 0;
     bool existed = false;
     int code = EXIT_CODE_OK;
 
     log_sink_init(&log, true); /* that a file is of no use is no news to who removes it */
     params = log_sink_context_params(&log, settings->validation);
-    result = otr_context_create(&params, &context);
+    result = engine_find_device(&params, settings->device, &context, &info);
     if (result == OTR_OK)
-        result = otr_device_find(context, settings->device, &index);
-    if (result == OTR_OK)
-        result = otr_device_describe(context, index, &info);
-    if (result == OTR_OK)
-        result = otr_tune_reset(context, index, &existed);
+        result = otr_tune_reset(context, info.index, &existed);
     if (result != OTR_OK) {
         code = fail_result(&log, context, result);
         code = result == OTR_ERROR_IO ? EXIT_CODE_FAILED : code;
@@ -187,10 +182,7 @@ static int reset(const struct settings *settings)
     }
     code = output_finish(code);
     otr_context_destroy(&context);
-    if (log_sink_flush(&log) && code == EXIT_CODE_OK)
-        code = EXIT_CODE_FAILED;
-    log_sink_free(&log);
-    return code;
+    return log_sink_close(&log, code);
 }
 
 int command_tune(int argc, char **argv)
