@@ -19,8 +19,8 @@
 #define MAX_PREFILL 65536
 
 struct settings {
-    const char *model, *draft, *file, *rows, *prefill, *device, *cache_type;
-    otr_cache_type cache;
+    const char *model, *draft, *file, *rows, *prefill, *device;
+    otr_cache_type cache_type;
     int64_t n_predict, draft_max, repeats, depth;
     bool json, quiet, validation;
 };
@@ -46,7 +46,7 @@ static const option options[] = {
      "tokens in the cache before each pass (default 0)"},
     {{"-r", "--repetitions"}, OPTION_INTEGER, AT(repeats), "N", 1, 10000,
      "runs of every test (default 5)"},
-    {{"-ct", "--cache-type"}, OPTION_TEXT, AT(cache_type), "TYPE", 0, 0,
+    {{"-ct", "--cache-type"}, OPTION_CACHE, AT(cache_type), "TYPE", 0, 0,
      "keys and values as f16, or as q8_0: 9 bits an element, not 16,\n"
      "for long contexts (default f16)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
@@ -262,7 +262,7 @@ static int open_session(bench *b)
     if (need > INT32_MAX)
         return fail(EXIT_CODE_USAGE, "%" PRIu64 " tokens are more than a context can have", need);
     params.n_ctx = (uint32_t)need;
-    params.cache_type = b->settings->cache;
+    params.cache_type = b->settings->cache_type;
     result = otr_session_create(b->e->target, b->e->draft, &params, &b->session);
     interrupt_watch(b->session);
     return result == OTR_OK ? EXIT_CODE_OK : fail_result(&b->e->log, b->e->context, result);
@@ -275,7 +275,7 @@ static int report(bench *b)
         .results = b->results,
         .n_results = b->n_results,
         .depth = b->settings->depth,
-        .cache = b->settings->cache,
+        .cache_type = b->settings->cache_type,
     };
     otr_result result = otr_session_measure_copy(b->session, &report.copy_bytes_per_second);
 
@@ -302,9 +302,7 @@ int command_bench(int argc, char **argv)
     }
     if (!options_parse(&line, argc, argv, &settings, &code))
         return code;
-    code = options_cache_type(settings.cache_type, &settings.cache);
-    if (!code)
-        code = add_tests(&b);
+    code = add_tests(&b);
     if (code)
         goto done;
     params = (engine_params){

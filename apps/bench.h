@@ -41,7 +41,7 @@ typedef struct bench_report {
     size_t n_results;
     double copy_bytes_per_second;
     int64_t depth; /* tokens in the cache before each pass */
-    otr_cache_type cache;
+    otr_cache_type cache_type;
 } bench_report;
 
 /* Prints a table, or one JSON object; false when writing or memory failed. */

@@ -7,6 +7,7 @@
 
 #include "bench.h"
 #include "devices.h"
+#include "options.h"
 #include "output.h"
 #include "report.h"
 #include "text.h"
@@ -26,11 +27,6 @@ const char *bench_test_name(enum bench_test test)
 typedef struct spread {
     double median, least, most;
 } spread;
-
-static const char *cache_name(otr_cache_type type)
-{
-    return type == OTR_CACHE_Q8_0 ? "q8_0" : "f16";
-}
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -190,7 +186,7 @@ json_t *bench_json(const bench_report *report)
                                (json_int_t)d->driver_version),
                      "model", model_json(e->target, e->target_path), "draft",
                      model_json(e->draft, e->draft_path), "depth", (json_int_t)report->depth,
-                     "cache_type", cache_name(report->cache), "copy_bytes_per_second",
+                     "cache_type", cache_type_name(report->cache_type), "copy_bytes_per_second",
                      report->copy_bytes_per_second, "results", results);
 }
 
@@ -220,6 +216,7 @@ static void add_side(text *t, const char *letter, const char *path, json_t *root
     const char *driver = json_string_value(
         json_object_get(json_object_get(root, "driver"), "info"));
     const char *model = json_string_value(json_object_get(json_object_get(root, "model"), "name"));
+    const char *cache = json_string_value(json_object_get(root, "cache_type"));
     const char *parts[] = {path, model, device, driver};
 
     text_printf(t, "%s", letter);
@@ -228,11 +225,11 @@ static void add_side(text *t, const char *letter, const char *path, json_t *root
         if (parts[i])
             text_append_printable(t, parts[i], strlen(parts[i]), 0);
     }
-    text_printf(t, ", depth %lld, cache %s\n",
-                (long long)json_integer_value(json_object_get(root, "depth")),
-                json_string_value(json_object_get(root, "cache_type"))
-                    ? json_string_value(json_object_get(root, "cache_type"))
-                    : "f16");
+    cache = cache ? cache : cache_type_name(OTR_CACHE_F16);
+    text_printf(t, ", depth %lld, cache ",
+                (long long)json_integer_value(json_object_get(root, "depth")));
+    text_append_printable(t, cache, strlen(cache), 0);
+    text_printf(t, "\n");
 }
 
 /* The entry of the same test and rows, NULL without one. */

@@ -32,10 +32,10 @@ static const option options[] = {
     {{"--rows"}, OPTION_INTEGER, AT(rows), "K", 0, OTR_MAX_DRAFT + 1,
      "use the kernels of decoding, K rows a pass; 0: those of\n"
      "prefill (default 0)"},
-    {{"-c", "--ctx-size"}, OPTION_INTEGER, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
+    {{"-c", "--ctx-size"}, OPTION_CONTEXT, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
      "window of the perplexity in tokens (default 512, or the\n"
      "model's context if that is less)"},
-    {{"-ct", "--cache-type"}, OPTION_TEXT, AT(cache_type), "TYPE", 0, 0,
+    {{"-ct", "--cache-type"}, OPTION_CACHE, AT(cache_type), "TYPE", 0, 0,
      "keys and values as f16, or as q8_0: 9 bits an element, not 16,\n"
      "for long contexts (default f16)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
@@ -159,11 +159,7 @@ int command_eval(int argc, char **argv)
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         return code;
-    code = options_check_ctx(settings.n_ctx);
-    if (!code)
-        code = options_cache_type(settings.cache_type, &settings.cache);
-    if (!code)
-        code = read_input(&settings, &input, &ids, &n_ids);
+    code = read_input(&settings, &input, &ids, &n_ids);
     if (code)
         goto done;
     params = (engine_params){

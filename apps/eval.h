@@ -13,8 +13,8 @@
 #define EVAL_DEFAULT_WINDOW 512
 
 struct eval_settings {
-    const char *model, *file, *prompt, *ids, *device, *cache_type;
-    otr_cache_type cache;
+    const char *model, *file, *prompt, *ids, *device;
+    otr_cache_type cache_type;
     int64_t n_predict; /* -1: not given */
     int64_t rows;      /* of a pass of the decoding kernels; 0: the prefill's kernels */
     int64_t n_ctx;     /* 0: not given */

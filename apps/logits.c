@@ -139,7 +139,7 @@ int eval_logits(engine *e, const struct eval_settings *settings, int32_t **ids, 
     if (n_ids == 0)
         return fail(EXIT_CODE_INPUT, "the text has no tokens");
     session_params.n_ctx = (uint32_t)settings->n_ctx;
-    session_params.cache_type = settings->cache;
+    session_params.cache_type = settings->cache_type;
     if (!settings->n_ctx && n_ids + (size_t)n_predict <= UINT32_MAX)
         session_params.n_ctx = n_ids + (size_t)n_predict < 2
                                    ? 2

@@ -167,6 +167,37 @@ static int store_number(const option *o, const char *name, const char *value, do
     return EXIT_CODE_OK;
 }
 
+static int store_context(const option *o, const char *name, const char *value, int64_t *out)
+{
+    int code = store_integer(o, name, value, out);
+
+    if (!code && *out == 1)
+        return fail(EXIT_CODE_USAGE, "%s must be 0 (the default) or 2 to %.0f, not 1", name,
+                    o->most);
+    return code;
+}
+
+static const char *const cache_names[] = {
+    [OTR_CACHE_F16] = "f16",
+    [OTR_CACHE_Q8_0] = "q8_0",
+};
+
+const char *cache_type_name(otr_cache_type type)
+{
+    return cache_names[type];
+}
+
+static int store_cache(const char *name, const char *value, otr_cache_type *out)
+{
+    for (size_t i = 0; i < sizeof(cache_names) / sizeof(cache_names[0]); i++)
+        if (strcmp(value, cache_names[i]) == 0) {
+            *out = (otr_cache_type)i;
+            return EXIT_CODE_OK;
+        }
+    return fail(EXIT_CODE_USAGE, "%s must be %s or %s, not '%s'", name, cache_names[OTR_CACHE_F16],
+                cache_names[OTR_CACHE_Q8_0], value);
+}
+
 static int store_item(option_list *list, const char *value)
 {
     const char **items = realloc(list->items, (list->n + 1) * sizeof(*items));
@@ -196,6 +227,10 @@ static int store(const option *o, const char *name, const char *value, void *set
         return store_integer(o, name, value, (int64_t *)slot);
     case OPTION_NUMBER:
         return store_number(o, name, value, (double *)slot);
+    case OPTION_CONTEXT:
+        return store_context(o, name, value, (int64_t *)slot);
+    case OPTION_CACHE:
+        return store_cache(name, value, (otr_cache_type *)slot);
     }
     return EXIT_CODE_OK;
 }
@@ -265,23 +300,4 @@ bool options_parse(const command_line *line, int argc, char **argv, void *settin
         }
     }
     return *code == EXIT_CODE_OK;
-}
-
-int options_check_ctx(int64_t n_ctx)
-{
-    if (n_ctx == 1)
-        return fail(EXIT_CODE_USAGE, "-c must be 0 (the default) or 2 to %u, not 1",
-                    OTR_MAX_CONTEXT);
-    return EXIT_CODE_OK;
-}
-
-int options_cache_type(const char *name, otr_cache_type *type)
-{
-    if (!name || strcmp(name, "f16") == 0)
-        *type = OTR_CACHE_F16;
-    else if (strcmp(name, "q8_0") == 0)
-        *type = OTR_CACHE_Q8_0;
-    else
-        return fail(EXIT_CODE_USAGE, "--cache-type must be f16 or q8_0, not '%s'", name);
-    return EXIT_CODE_OK;
 }

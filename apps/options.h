@@ -20,6 +20,8 @@ enum option_kind {
     OPTION_LIST,    /* option_list: may be given several times */
     OPTION_INTEGER, /* int64_t, least..most */
     OPTION_NUMBER,  /* double, least..most, finite */
+    OPTION_CONTEXT, /* int64_t: as OPTION_INTEGER, without 1, which holds no prompt and text */
+    OPTION_CACHE,   /* otr_cache_type, by name */
 };
 
 typedef struct option_list {
@@ -51,10 +53,8 @@ typedef struct command_line {
 
 /* True: go on. False: leave with *code. */
 bool options_parse(const command_line *line, int argc, char **argv, void *settings, int *code);
-/* F16 where `name` is NULL. */
-int options_cache_type(const char *name, otr_cache_type *type);
-/* Refuses a context of one token, which holds no prompt and text. */
-int options_check_ctx(int64_t n_ctx);
+/* The name that OPTION_CACHE takes. */
+const char *cache_type_name(otr_cache_type type);
 /* The one of n names that is spelt most like `typed`, or NULL when none is near. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n);
 

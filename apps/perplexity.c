@@ -108,7 +108,7 @@ int eval_perplexity(engine *e, const struct eval_settings *settings, const int32
     s.n_total = n_ids - 1;
     step = (window - n_lead) / 2;
     session_params.n_ctx = (uint32_t)window;
-    session_params.cache_type = settings->cache;
+    session_params.cache_type = settings->cache_type;
     work = malloc(window * sizeof(*work));
     if (!work) {
         code = fail_memory();

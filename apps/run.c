@@ -26,8 +26,7 @@
 
 struct settings {
     const char *model, *draft, *prompt, *file, *device;
-    const char *cache_type;
-    otr_cache_type cache;
+    otr_cache_type cache_type;
     int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max;
     double temperature, top_p, min_p, repeat_penalty;
     option_list stop;
@@ -54,10 +53,10 @@ static const option options[] = {
     {{"-n", "--predict", "--n-predict"}, OPTION_INTEGER, AT(n_predict), "N", -2, INT32_MAX,
      "most tokens to write; -1 or -2: until the end of the text or\n"
      "the context (default -1)"},
-    {{"-c", "--ctx-size"}, OPTION_INTEGER, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
+    {{"-c", "--ctx-size"}, OPTION_CONTEXT, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
      "context in tokens, prompt and text together\n"
      "(default 0: the model's, at most 4096)"},
-    {{"-ct", "--cache-type"}, OPTION_TEXT, AT(cache_type), "TYPE", 0, 0,
+    {{"-ct", "--cache-type"}, OPTION_CACHE, AT(cache_type), "TYPE", 0, 0,
      "keys and values as f16, or as q8_0: 9 bits an element, not 16,\n"
      "for long contexts (default f16)"},
     {{"--temp", "--temperature"}, OPTION_NUMBER, AT(temperature), "T", 0, 100,
@@ -321,7 +320,7 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     if (!e->draft)
         params.draft_max = 0;
     session_params.n_ctx = (uint32_t)settings->n_ctx;
-    session_params.cache_type = settings->cache;
+    session_params.cache_type = settings->cache_type;
     result = otr_session_create(e->target, e->draft, &session_params, &session);
     if (result != OTR_OK) {
         code = fail_result(&e->log, e->context, result);
@@ -392,11 +391,7 @@ int command_run(int argc, char **argv)
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         goto done;
-    code = options_check_ctx(settings.n_ctx);
-    if (!code)
-        code = options_cache_type(settings.cache_type, &settings.cache);
-    if (!code)
-        code = read_stops(&settings, &stops);
+    code = read_stops(&settings, &stops);
     if (!code)
         code = read_prompt(&settings, &prompt);
     if (code)
