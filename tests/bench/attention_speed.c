@@ -5,31 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 
 #include "attention.h"
+#include "clocks.h"
 #include "harness.h"
 #include "step_state.h"
 
 #define MAX_ROWS_HERE 128
-
-static double wall_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static double cpu_seconds(void)
-{
-    struct rusage usage;
-
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
-}
 
 typedef struct layer {
     attention_shape shape;
@@ -42,49 +24,54 @@ static uint32_t groups_of(uint32_t n, uint32_t of)
     return (n + of - 1) / of;
 }
 
-/* Least times of five runs of at least 20 ms each. */
+typedef struct dispatches {
+    harness *h;
+    const layer *l;
+    const attention_plan *plan;
+    const gpu_buffer *buffers[KERNEL_STORAGE_BUFFERS];
+    VkPipeline pipeline, combine; /* the second may be VK_NULL_HANDLE */
+    uint32_t rows;
+} dispatches;
+
+static void run_dispatches(void *what)
+{
+    const dispatches *d = what;
+    const attention_plan *plan = d->plan;
+
+    harness_run(d->h, d->pipeline, d->buffers, &d->l->state, &plan->push, sizeof plan->push,
+                plan->groups_x, groups_of(d->rows, plan->rows_per_y),
+                groups_of(d->l->n_positions, plan->split));
+    if (d->combine)
+        harness_run(d->h, d->combine, d->buffers, &d->l->state, &plan->push, sizeof plan->push,
+                    d->l->shape.n_heads, d->rows, 1);
+}
+
 static void measure(harness *h, const layer *l, const tuning *t, attention_use use, uint32_t rows)
 {
     static const char *const names[] = {"one row", "rows", "prefill"};
     const attention_plan plan = attention_make_plan(t, h->gpu->subgroup_size, &l->shape, use, rows,
                                                     l->n_positions + rows, l->q_stride, 0.1f);
     gpu_buffer out = harness_buffer(h, (plan.out_words + plan.n_counters) * 4, NULL);
-    const gpu_buffer *buffers[] = {&l->q, &l->k_cache, &l->v_cache, &out};
-    VkPipeline pipeline = harness_pipeline(h, plan.shader, plan.constants, ATTENTION_CONSTANTS,
-                                           false);
-    VkPipeline combine = plan.combine_shader
-                             ? harness_pipeline(h, plan.combine_shader, plan.constants,
-                                                ATTENTION_CONSTANTS, false)
-                             : VK_NULL_HANDLE;
+    dispatches d = {
+        .h = h,
+        .l = l,
+        .plan = &plan,
+        .buffers = {&l->q, &l->k_cache, &l->v_cache, &out},
+        .pipeline = harness_pipeline(h, plan.shader, plan.constants, ATTENTION_CONSTANTS, false),
+        .rows = rows,
+    };
     uint32_t *state = l->state.mapped;
     double n = (double)rows * l->n_positions * l->shape.n_heads * l->shape.head_size * 2;
-    double best_wall = 1e9, best_cpu = 1e9;
 
+    if (plan.combine_shader)
+        d.combine = harness_pipeline(h, plan.combine_shader, plan.constants, ATTENTION_CONSTANTS,
+                                     false);
     state[S_BASE] = l->n_positions - rows;
     state[S_ROWS] = rows;
-    for (int i = 0; i < 6; i++) {
-        double wall = wall_seconds(), cpu = cpu_seconds(), passed = 0;
-        int n_runs = 0;
-
-        while (passed < 0.02) {
-            harness_run(h, pipeline, buffers, &l->state, &plan.push, sizeof plan.push,
-                        plan.groups_x, groups_of(rows, plan.rows_per_y),
-                        groups_of(l->n_positions, plan.split));
-            if (combine)
-                harness_run(h, combine, buffers, &l->state, &plan.push, sizeof plan.push,
-                            l->shape.n_heads, rows, 1);
-            n_runs++;
-            passed = wall_seconds() - wall;
-        }
-        cpu = (cpu_seconds() - cpu) / n_runs;
-        if (i > 0 && passed / n_runs < best_wall) /* the first one compiles */
-            best_wall = passed / n_runs;
-        if (i > 0 && cpu < best_cpu)
-            best_cpu = cpu;
-    }
+    run_times best = least_times(run_dispatches, &d);
     printf("%-20s %-8s %5u positions, %3u rows: %8.0f us %8.0f us of CPU %6.2f G/CPU-s\n",
-           plan.shader, names[use], l->n_positions, rows, best_wall * 1e6, best_cpu * 1e6,
-           n / best_cpu * 1e-9);
+           plan.shader, names[use], l->n_positions, rows, best.wall * 1e6, best.cpu * 1e6,
+           n / best.cpu * 1e-9);
     fflush(stdout);
     harness_free(h, &out);
 }

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "clocks.h"
 #include "format.h"
 #include "kernel_pool.h"
 #include "memory.h"
@@ -66,15 +66,6 @@ static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
-}
-
-/* CPU time of the process: on a software device in a busy machine it says more than the clock. */
-static double cpu_ns(void)
-{
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e9 +
-           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e3;
 }
 
 static float random_unit(uint64_t *state)
@@ -241,7 +232,7 @@ int main(int argc, char **argv)
         submission sub = {0};
         submission_add(&sub, commands, 0);
         if (i == 0)
-            cpu = cpu_ns();
+            cpu = cpu_seconds();
         uint64_t start = clock_ns();
         if (submission_run(&sub, g, fence, "bench", NULL))
             return 1;
@@ -249,7 +240,7 @@ int main(int argc, char **argv)
             ns[i] = (double)(clock_ns() - start) / s.repeats;
         submission_free(&sub);
     }
-    cpu = (cpu_ns() - cpu) / N_SUBMISSIONS / s.repeats;
+    cpu = (cpu_seconds() - cpu) * 1e9 / N_SUBMISSIONS / s.repeats;
     qsort(ns, N_SUBMISSIONS, sizeof ns[0], compare);
 
     double *values = malloc(s.k * sizeof *values), worst = 0;

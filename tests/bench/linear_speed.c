@@ -4,58 +4,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 
 #include <check.h>
 
+#include "clocks.h"
 #include "linear.h"
 #include "step_state.h"
 
 #define MAX_ROWS_HERE 64
 
-static double wall_seconds(void)
-{
-    struct timespec t;
+typedef struct dispatch {
+    harness *h;
+    const linear_kernel *kernel;
+    const matrix *w;
+    const gpu_buffer *state;
+    const linear_run *run;
+} dispatch;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+static void run_dispatch(void *what)
+{
+    const dispatch *d = what;
+
+    linear_dispatch(d->h, d->kernel, d->w, d->state, d->run);
 }
 
-static double cpu_seconds(void)
-{
-    struct rusage usage;
-
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
-}
-
-/* Least times of five runs of at least 20 ms each. */
 static void measure(harness *h, const linear_kernel *kernel, const matrix *w,
                     const gpu_buffer *state, const linear_run *run)
 {
-    double n = (double)w->m * w->k * run->rows, best_wall = 1e9, best_cpu = 1e9;
+    dispatch d = {h, kernel, w, state, run};
+    double n = (double)w->m * w->k * run->rows;
+    run_times best = least_times(run_dispatch, &d);
 
-    linear_dispatch(h, kernel, w, state, run);
-    for (int i = 0; i < 5; i++) {
-        double wall = wall_seconds(), cpu = cpu_seconds(), passed = 0;
-        int n_runs = 0;
-
-        while (passed < 0.02) {
-            linear_dispatch(h, kernel, w, state, run);
-            n_runs++;
-            passed = wall_seconds() - wall;
-        }
-        cpu = (cpu_seconds() - cpu) / n_runs;
-        if (passed / n_runs < best_wall)
-            best_wall = passed / n_runs;
-        if (cpu < best_cpu)
-            best_cpu = cpu;
-    }
     printf("%-22s outputs %3u rows %2u a group  %4u x %4u, %2u rows: %6.2f G/s %6.2f G/CPU-s\n",
            kernel->shader, kernel->outputs_per_group, kernel->rows_per_group, w->m, w->k, run->rows,
-           n / best_wall * 1e-9, n / best_cpu * 1e-9);
+           n / best.wall * 1e-9, n / best.cpu * 1e-9);
     fflush(stdout);
 }
 

@@ -90,3 +90,20 @@ uint32_t next_random(uint64_t *state)
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
     return (uint32_t)((z ^ (z >> 31)) >> 32);
 }
+
+bool keep_or_compare(size_t row, const float *logits, uint32_t n_vocab, void *user)
+{
+    logits_table *t = user;
+    size_t n_bytes = n_vocab * sizeof *logits;
+    ck_assert_uint_eq(row, t->n_rows);
+    if (t->expected) {
+        if (memcmp(t->expected->values + row * n_vocab, logits, n_bytes) != 0)
+            ck_abort_msg("row %zu differs", row);
+    } else {
+        t->values = realloc(t->values, (row + 1) * n_bytes);
+        ck_assert_ptr_nonnull(t->values);
+        memcpy(t->values + row * n_vocab, logits, n_bytes);
+    }
+    t->n_rows++;
+    return true;
+}

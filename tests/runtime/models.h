@@ -26,6 +26,15 @@ bool device_is_slow(otr_context *context);
 size_t generate_ids(otr_session *session, const int32_t *prompt, size_t n_prompt,
                     const otr_generate_params *params, int32_t *ids, size_t capacity,
                     otr_stats *stats);
+/* Rows of logits as they come: kept, or compared bit by bit with another table. `values` is to be
+ * freed. */
+typedef struct logits_table {
+    float *values; /* [rows][n_vocab] */
+    size_t n_rows;
+    const struct logits_table *expected; /* NULL: this is the first */
+} logits_table;
+/* An otr_logits_callback; user is the table. Fails the test where a row differs. */
+bool keep_or_compare(size_t row, const float *logits, uint32_t n_vocab, void *user);
 /* A small deterministic random generator for test cases. */
 uint32_t next_random(uint64_t *state);
 

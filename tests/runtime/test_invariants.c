@@ -14,29 +14,6 @@ static bool slow_suite;
 
 /* ----------------------------------------------------------------- rows of a pass */
 
-typedef struct logits_table {
-    float *values; /* [rows][n_vocab] */
-    size_t n_rows, capacity;
-    const struct logits_table *expected; /* NULL: this is the first */
-} logits_table;
-
-static bool keep_or_compare(size_t row, const float *logits, uint32_t n_vocab, void *user)
-{
-    logits_table *t = user;
-    size_t n_bytes = n_vocab * sizeof *logits;
-    ck_assert_uint_eq(row, t->n_rows);
-    if (t->expected) {
-        if (memcmp(t->expected->values + row * n_vocab, logits, n_bytes) != 0)
-            ck_abort_msg("row %zu differs", row);
-    } else {
-        t->values = realloc(t->values, (row + 1) * n_bytes);
-        ck_assert_ptr_nonnull(t->values);
-        memcpy(t->values + row * n_vocab, logits, n_bytes);
-    }
-    t->n_rows++;
-    return true;
-}
-
 static const char *const row_models[] = {
     MODEL_STORIES,
     "tests/data/formats/fix-mixed-Q4_K_M.gguf",
