@@ -231,6 +231,23 @@ static bool draft_is_far_behind(const generation *g, uint32_t root)
     return length < g->log.stats->prompt_tokens || root - length >= MAX_CATCH_UP_ROWS;
 }
 
+/* After the tokens of a block were given out: the last gaps in the log are theirs. */
+static void report_block(const generation *g, const block_result *block, uint32_t n_given)
+{
+    otr_block b = {
+        .drafted = block->drafted,
+        .accepted = block->accepted,
+        .n_tokens = n_given,
+        .latency_ms = g->log.gaps_ms + (g->log.n_gaps - n_given),
+        .draft_ms = block->draft_ms,
+        .verify_ms = block->verify_ms,
+        .total_ms = (double)block->total_ns / 1e6,
+    };
+
+    if (g->p->on_block)
+        g->p->on_block(&b, g->p->block_user);
+}
+
 static otr_result run_blocks(generation *g)
 {
     otr_session *s = g->s;
@@ -266,6 +283,8 @@ static otr_result run_blocks(generation *g)
         if (s->draft && g->p->draft_max == OTR_DRAFT_AUTO)
             learn(g, &block, catch_up_ms);
         result = give_out(g, &block);
+        if (result == OTR_OK)
+            report_block(g, &block, s->n_tokens - 1 - root);
     }
     return result;
 }

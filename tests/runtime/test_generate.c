@@ -71,6 +71,57 @@ static otr_stats run(otr_session *s, const otr_generate_params *params, text_log
     return stats;
 }
 
+typedef struct block_log {
+    const otr_session *session;
+    otr_stats sums;
+    uint64_t n_tokens;
+    double total_ms;
+} block_log;
+
+static void on_block(const otr_block *b, void *user)
+{
+    block_log *log = user;
+    size_t n_tokens;
+
+    log->sums.blocks++;
+    log->sums.plain_blocks += b->drafted == 0;
+    log->sums.drafted += b->drafted;
+    log->sums.accepted += b->accepted;
+    log->sums.discarded += b->accepted + 1 - b->n_tokens;
+    log->n_tokens += b->n_tokens;
+    otr_session_tokens(log->session, &n_tokens);
+    ck_assert_uint_eq(n_tokens, N_PROMPT + 1 + log->n_tokens);
+    ck_assert_uint_ge(b->n_tokens, 1);
+    ck_assert_double_ge(b->total_ms, b->draft_ms + b->verify_ms);
+    for (uint32_t i = 0; i < b->n_tokens; i++)
+        ck_assert_double_ge((double)b->latency_ms[i], 0);
+    log->total_ms += b->total_ms;
+}
+
+/* The blocks that the callback sees are those that the statistics add up. */
+START_TEST(blocks_add_up_to_the_statistics)
+{
+    open_all();
+    otr_session *s = open_session(target, draft, 128);
+    for (uint32_t k = 0; k <= 5; k++) {
+        block_log log = {.session = s};
+        otr_generate_params params = greedy(24, k);
+        params.on_block = on_block;
+        params.block_user = &log;
+        otr_stats stats = run(s, &params, NULL);
+        ck_assert_uint_eq(log.sums.blocks, stats.blocks);
+        ck_assert_uint_eq(log.sums.plain_blocks, stats.plain_blocks);
+        ck_assert_uint_eq(log.sums.drafted, stats.drafted);
+        ck_assert_uint_eq(log.sums.accepted, stats.accepted);
+        ck_assert_uint_eq(log.sums.discarded, stats.discarded);
+        ck_assert_uint_eq(1 + log.n_tokens, stats.emitted);
+        ck_assert_double_le(log.total_ms, stats.generate_ms);
+    }
+    otr_session_destroy(&s);
+    close_all();
+}
+END_TEST
+
 /* After a cut anywhere in a block the session goes on as if it had never gone further. */
 START_TEST(length_cuts_inside_a_block)
 {
@@ -385,6 +436,7 @@ int main(void)
     Suite *suite = suite_create("generation");
     TCase *tests = tcase_create("generation");
     tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, blocks_add_up_to_the_statistics);
     tcase_add_test(tests, length_cuts_inside_a_block);
     tcase_add_test(tests, context_ends_inside_a_block);
     tcase_add_test(tests, stop_strings_cut_the_text);

@@ -284,6 +284,19 @@ OTR_API const char *otr_finish_string(otr_finish finish);
  * acceptance. What it costs where it doesn't pay is at most 2 % of the time, and one block. */
 #define OTR_DRAFT_AUTO UINT32_MAX
 
+/* One block of a generation, its tokens given out. The last `n_tokens` tokens of the session are its
+ * own: of accepted + 1, the first `accepted` were drafted and the last is the target's own; those that
+ * were discarded at the end of the generation are missing. */
+typedef struct otr_block {
+    uint32_t drafted, accepted;
+    uint32_t n_tokens;
+    const float *latency_ms;    /* [n_tokens]: since the token before was given out */
+    double draft_ms, verify_ms; /* device; 0 without timestamps */
+    double total_ms;            /* the draft's catching up included */
+} otr_block;
+/* Called on the thread of otr_generate; what `block` points to is valid until it returns. */
+typedef void (*otr_block_callback)(const otr_block *block, void *user);
+
 typedef struct otr_generate_params {
     size_t size;
     otr_sampling sampling;
@@ -297,6 +310,10 @@ typedef struct otr_generate_params {
     /* One-row passes spread over the first blocks so that plain decoding is measured too. They
      * change nothing in the text. 0: none. */
     uint32_t plain_probes;
+    /* Called for each block that the statistics count, plain ones too: not for the first token, which
+     * comes from the prefill. NULL allowed. */
+    otr_block_callback on_block;
+    void *block_user;
 } otr_generate_params;
 /* draft_max OTR_DRAFT_AUTO, plain_probes 4. */
 OTR_API otr_generate_params otr_generate_params_default(void);
