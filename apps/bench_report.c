@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "devices.h"
+#include "identity.h"
 #include "options.h"
 #include "output.h"
 #include "report.h"
@@ -113,42 +113,6 @@ bool bench_print(const bench_report *report)
 
 /* ---------------------------------------------------------------------------------- JSON */
 
-/* FNV-1a of the file's bytes: tells files apart, no protection against forgery. */
-static bool hash_file(const char *path, char out[17])
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    FILE *f = fopen(path, "rb");
-    char *buffer = malloc(1 << 16);
-    bool ok = f && buffer;
-    size_t n;
-
-    while (ok && (n = fread(buffer, 1, 1 << 16, f)) > 0)
-        for (size_t i = 0; i < n; i++)
-            hash = (hash ^ (unsigned char)buffer[i]) * 0x100000001b3u;
-    ok = ok && !ferror(f);
-    if (f)
-        fclose(f);
-    free(buffer);
-    snprintf(out, 17, "%016" PRIx64, hash);
-    return ok;
-}
-
-static json_t *model_json(const otr_model *model, const char *path)
-{
-    otr_model_info info = {.size = sizeof(info)};
-    char hash[17];
-
-    if (!model)
-        return json_null();
-    if (otr_model_describe(model, &info) != OTR_OK || !hash_file(path, hash))
-        return NULL;
-    return json_pack("{s:o,s:o,s:o,s:s,s:I,s:I,s:s}", "name",
-                     json_text(info.name, strlen(info.name)), "path", json_text(path, strlen(path)),
-                     "architecture", json_text(info.architecture, strlen(info.architecture)),
-                     "formats", info.formats, "parameters", (json_int_t)info.n_parameters,
-                     "weight_bytes", (json_int_t)info.weight_bytes, "fnv1a64", hash);
-}
-
 static json_t *result_json(const bench_result *r)
 {
     spread s = spread_of(r);
@@ -167,27 +131,23 @@ static json_t *result_json(const bench_result *r)
 
 json_t *bench_json(const bench_report *report)
 {
-    const engine *e = report->e;
-    const otr_device_info *d = &e->device;
-    json_t *results = json_array();
-    int bad = 0;
+    json_t *object = json_object(), *results = json_array();
+    int bad = json_object_set_new(object, "schema", json_string(BENCH_SCHEMA));
 
     for (size_t i = 0; i < report->n_results; i++)
         bad |= json_array_append_new(results, result_json(&report->results[i]));
+    bad |= !identity_add(object, report->e);
+    bad |= json_object_set_new(object, "depth", json_integer((json_int_t)report->depth));
+    bad |= json_object_set_new(object, "cache_type",
+                               json_string(cache_type_name(report->cache_type)));
+    bad |= json_object_set_new(object, "copy_bytes_per_second",
+                               json_real(report->copy_bytes_per_second));
+    bad |= json_object_set_new(object, "results", results);
     if (bad) {
-        json_decref(results);
+        json_decref(object);
         return NULL;
     }
-    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:I,s:s,s:f,s:o}", "schema", BENCH_SCHEMA, "version",
-                     otr_version(), "device", device_json(d), "driver",
-                     json_pack("{s:o,s:o,s:I}", "name",
-                               json_text(d->driver_name, strlen(d->driver_name)), "info",
-                               json_text(d->driver_info, strlen(d->driver_info)), "version",
-                               (json_int_t)d->driver_version),
-                     "model", model_json(e->target, e->target_path), "draft",
-                     model_json(e->draft, e->draft_path), "depth", (json_int_t)report->depth,
-                     "cache_type", cache_type_name(report->cache_type), "copy_bytes_per_second",
-                     report->copy_bytes_per_second, "results", results);
+    return object;
 }
 
 /* ---------------------------------------------------------------------------- comparison */
