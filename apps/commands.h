@@ -8,6 +8,7 @@ int command_bench(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_inspect(int argc, char **argv);
+int command_measure(int argc, char **argv);
 int command_simulate(int argc, char **argv);
 int command_selftest(int argc, char **argv);
 int command_tune(int argc, char **argv);

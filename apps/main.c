@@ -22,6 +22,8 @@ static const command commands[] = {
     {"run", command_run, "write text with a target model, and a draft that runs ahead"},
     {"eval", command_eval, "perplexity of a text, or the logits of given tokens"},
     {"bench", command_bench, "measure passes and generations; compare two results"},
+    {"measure", command_measure,
+     "does speculation pay on your own prompts? the answer, and reports"},
     {"simulate", command_simulate, "speculation without models: what K and schedule would earn"},
     {"tune", command_tune, "measure which workgroup shapes are best on a device"},
     {"devices", command_devices, "list the Vulkan devices, and which one is used"},

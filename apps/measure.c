@@ -1,0 +1,506 @@
+/* `outrider measure`: does speculation pay on the user's own prompts? See measure.h for the parts. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "commands.h"
+#include "interrupt.h"
+#include "measure.h"
+#include "output.h"
+#include "progress.h"
+#include "report_file.h"
+
+/* What a crash can cost, about. */
+#define CHECKPOINT_S 30.0
+
+struct settings {
+    const char *model, *draft, *device, *draft_max, *budget, *json, *csv, *html, *resume;
+    measure_data_params data;
+    otr_cache_type cache_type;
+    int64_t n_predict, n_ctx, top_k, seed;
+    double temperature, top_p, min_p;
+    bool keeps_text, ignore_eos, quiet, validation;
+};
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const option options[] = {
+    {{"-m", "--model"}, OPTION_TEXT, AT(model), "FILE", 0, 0,
+     "target model, GGUF (default: the demo pair)"},
+    {{"-md", "--draft-model", "--model-draft"}, OPTION_TEXT, AT(draft), "FILE", 0, 0,
+     "draft model, of the same vocabulary"},
+    {{"--data"}, OPTION_LIST, AT(data.files), "FILE", 0, 0,
+     "prompts: JSON lines, a text file or a folder of text files;\n"
+     "may be given several times"},
+    {{"--task"}, OPTION_LIST, AT(data.tasks), "NAME=PATH", 0, 0,
+     "a text file or folder as a task of that name"},
+    {{"--prompts"}, OPTION_INTEGER, AT(data.prompts), "N", 1, 100000,
+     "prompts cut from a text or folder (default 12)"},
+    {{"--prompt-bytes"}, OPTION_INTEGER, AT(data.bytes), "N", 1, 1e7,
+     "length of these (default 400)"},
+    {{"--budget"}, OPTION_TEXT, AT(budget), "TIME", 0, 0,
+     "end after this time, as 90s, 10m or 2h (default 10m);\n"
+     "0: measure all prompts"},
+    {{"--resume"}, OPTION_TEXT, AT(resume), "FILE", 0, 0,
+     "go on with a result of --json, which is replaced unless\n"
+     "--json says otherwise"},
+    {{"--json"}, OPTION_TEXT, AT(json), "FILE", 0, 0,
+     "the whole result; '-' prints it instead of the text"},
+    {{"--csv"}, OPTION_TEXT, AT(csv), "FILE", 0, 0, "a row for each task and setting"},
+    {{"--html"}, OPTION_TEXT, AT(html), "FILE", 0, 0,
+     "a page with plots, for a browser; needs no network"},
+    {{"--no-text"}, OPTION_CLEAR, AT(keeps_text), NULL, 0, 0,
+     "keep no text of outputs in JSON and HTML"},
+    {{"--draft-max", "--draft", "--draft-n"}, OPTION_TEXT, AT(draft_max), "K,K", 0, 0,
+     "tokens drafted a block (default 2,4,8)"},
+    {{"-n", "--predict", "--n-predict"}, OPTION_INTEGER, AT(n_predict), "N", 2, OTR_MAX_CONTEXT,
+     "most tokens of an output (default 128); a prompt's own\n"
+     "max_tokens may be fewer"},
+    {{"-c", "--ctx-size"}, OPTION_CONTEXT, AT(n_ctx), "N", 0, OTR_MAX_CONTEXT,
+     "context in tokens (default 0: what the prompts need)"},
+    {{"-ct", "--cache-type"}, OPTION_CACHE, AT(cache_type), "TYPE", 0, 0,
+     "keys and values as f16 or q8_0 (default f16)"},
+    {{"--temp", "--temperature"}, OPTION_NUMBER, AT(temperature), "T", 0, 100,
+     "temperature, unless a prompt has its own (default 0.8)"},
+    {{"--top-k"}, OPTION_INTEGER, AT(top_k), "N", -1, INT32_MAX,
+     "sample from the N likeliest; 0: off (default 40)"},
+    {{"--top-p"}, OPTION_NUMBER, AT(top_p), "P", 0, 1,
+     "the likeliest that add up to P; 1: off (default 0.95)"},
+    {{"--min-p"}, OPTION_NUMBER, AT(min_p), "P", 0, 1,
+     "those of P times the likeliest's probability or more;\n"
+     "0: off (default 0.05)"},
+    {{"-s", "--seed"}, OPTION_INTEGER, AT(seed), "N", 0, 9007199254740992.0,
+     "of the sampling (default 1)"},
+    {{"--ignore-eos"}, OPTION_SET, AT(ignore_eos), NULL, 0, 0,
+     "go on after the model's end of text"},
+    {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
+     "index, UUID or part of a name: see 'outrider devices'"},
+    {{"-q", "--quiet"}, OPTION_SET, AT(quiet), NULL, 0, 0, "no progress or warnings"},
+    {{"--validate"}, OPTION_SET, AT(validation), NULL, 0, 0,
+     "run under the Vulkan validation layers"},
+};
+/* clang-format on */
+
+static const command_line line = {
+    .name = "measure",
+    .usage = "[-m FILE -md FILE] --data FILE [options]",
+    .about =
+        "Tells whether speculation pays on your own prompts. Each prompt is continued without the\n"
+        "draft, with several numbers of drafted tokens (K) and with auto, one after the other;\n"
+        "the text is the same each time. First comes the answer for each task: use K, don't, or\n"
+        "leave it to auto, with the speed-up, its 95 % interval, and what it does to the longest\n"
+        "waits for a token. Ctrl-C ends it and keeps what was measured.\n"
+        "A line of JSON is {\"prompt\": TEXT} and, if wanted, \"task\", \"max_tokens\" and\n"
+        "\"temperature\". docs/measure.md explains the rule and every number.\n",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .notes = "--json: {schema, version, device, driver, model, draft, data, options, measured,\n"
+             "too_short, finished, overall, tasks: [...], prompts: [...]}; see docs/measure.md.\n",
+};
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ----------------------------------------------------------------------------------- options */
+
+static int read_budget(const char *typed, double *seconds)
+{
+    char *end;
+    double value = strtod(typed, &end);
+    double unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
+
+    if (end == typed || !(value >= 0 && value < 1e7) || (*end && (!strchr("smh", *end) || end[1])))
+        return fail(EXIT_CODE_USAGE, "--budget needs a time such as 90s, 10m or 2h, not '%s'",
+                    typed);
+    *seconds = value * unit;
+    return EXIT_CODE_OK;
+}
+
+/* plain, each K, auto */
+static int read_settings(measure *m, const char *list)
+{
+    bool wanted[OTR_MAX_DRAFT + 1] = {false};
+
+    for (const char *at = list;;) {
+        char *end;
+        long k = strtol(at, &end, 10);
+
+        if (end == at || (*end && *end != ',') || k < 1 || k > OTR_MAX_DRAFT)
+            return fail(EXIT_CODE_USAGE,
+                        "--draft-max needs numbers from 1 to %d with commas, not '%s'",
+                        OTR_MAX_DRAFT, list);
+        wanted[k] = true;
+        if (!*end)
+            break;
+        at = end + 1;
+    }
+    m->settings[m->n_settings++] = (measure_setting){"none", 0};
+    for (uint32_t k = 1; k <= OTR_MAX_DRAFT; k++)
+        if (wanted[k])
+            m->settings[m->n_settings++] = (measure_setting){"model", k};
+    m->settings[m->n_settings++] = (measure_setting){"model", OTR_DRAFT_AUTO};
+    return EXIT_CODE_OK;
+}
+
+static int check_outputs(const struct settings *s)
+{
+    const char *const paths[] = {s->json, s->csv, s->html};
+    int n_stdout = 0, code = EXIT_CODE_OK;
+
+    for (size_t i = 0; i < 3; i++)
+        n_stdout += paths[i] && strcmp(paths[i], "-") == 0;
+    if (n_stdout > 1)
+        return fail(EXIT_CODE_USAGE, "only one of --json, --csv and --html can go to standard "
+                                     "output");
+    for (size_t i = 0; i < 3 && !code; i++)
+        code = report_file_check(paths[i]);
+    return code;
+}
+
+/* ------------------------------------------------------------------------------- preparations */
+
+static int tokenize_all(measure *m, uint64_t limit)
+{
+    size_t n = m->data.n_prompts;
+    int code = EXIT_CODE_OK;
+    uint64_t most = 0;
+
+    m->ids = calloc(n, sizeof(*m->ids));
+    m->n_ids = calloc(n, sizeof(*m->n_ids));
+    m->records = calloc(n, sizeof(*m->records));
+    if (!m->ids || !m->n_ids || !m->records)
+        return fail_memory();
+    for (size_t i = 0; i < n && !code; i++) {
+        const measure_prompt *p = &m->data.prompts[i];
+        int64_t wanted = p->max_tokens && p->max_tokens < m->n_predict ? p->max_tokens
+                                                                       : m->n_predict;
+        uint64_t need;
+
+        code = engine_tokenize(m->e, p->text, p->n_bytes, &m->ids[i], &m->n_ids[i]);
+        need = m->n_ids[i] + (uint64_t)wanted;
+        /* The passes behind the prompt need room too. */
+        if (need < m->n_ids[i] + MEASURE_MAX_ROWS)
+            need = m->n_ids[i] + MEASURE_MAX_ROWS;
+        if (!code && !m->n_ids[i])
+            code = fail(EXIT_CODE_INPUT, "%s: the prompt has no tokens", p->source);
+        else if (!code && need > limit)
+            code = fail(EXIT_CODE_INPUT,
+                        "%s: %zu tokens of the prompt and the output's make %" PRIu64
+                        ", and the context has %" PRIu64 "; use a larger -c, a smaller -n or a "
+                        "shorter prompt",
+                        p->source, m->n_ids[i], need, limit);
+        most = need > most ? need : most;
+    }
+    m->n_ctx = (uint32_t)most;
+    return code;
+}
+
+static int open_session(measure *m, const struct settings *s)
+{
+    otr_session_params params = otr_session_params_default();
+    uint32_t trained = m->e->target_info.n_ctx_train;
+    otr_result result;
+    int code = tokenize_all(m, s->n_ctx ? (uint64_t)s->n_ctx : trained ? trained : 4096);
+
+    if (code)
+        return code;
+    if (s->n_ctx)
+        m->n_ctx = (uint32_t)s->n_ctx;
+    params.n_ctx = m->n_ctx;
+    params.cache_type = m->cache_type;
+    result = otr_session_create(m->e->target, m->e->draft, &params, &m->session);
+    interrupt_watch(m->session);
+    return result == OTR_OK ? EXIT_CODE_OK : fail_result(&m->e->log, m->e->context, result);
+}
+
+/* Records of an earlier run of the same measurement. */
+static int resume(measure *m, const char *path, const json_t *head)
+{
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error), *item;
+    const char *schema = json_string_value(json_object_get(root, "schema")), *differs;
+    bool *seen = calloc(m->data.n_prompts, sizeof(*seen));
+    int code = seen ? EXIT_CODE_OK : fail_memory();
+    size_t i;
+
+    if (!root)
+        code = fail(EXIT_CODE_INPUT, "can't go on with %s: %s", path, error.text);
+    else if (!schema || strcmp(schema, MEASURE_SCHEMA) != 0)
+        code = fail(EXIT_CODE_INPUT, "%s was not written by 'outrider measure --json'", path);
+    else if ((differs = measure_head_differs(head, root)))
+        code = fail(EXIT_CODE_INPUT, "can't go on with %s: it is of %s", path, differs);
+    json_array_foreach(json_object_get(root, "prompts"), i, item)
+    {
+        measure_record record;
+
+        if (code)
+            break;
+        if (!measure_record_read(m, item, &record) || seen[record.prompt]) {
+            code = fail(EXIT_CODE_INPUT, "can't go on with %s: prompt %zu in it is damaged", path,
+                        i + 1);
+            break;
+        }
+        seen[record.prompt] = true;
+        m->records[m->n_records++] = record;
+    }
+    free(seen);
+    json_decref(root);
+    return code;
+}
+
+/* ------------------------------------------------------------------------------------ the loop */
+
+static bool is_measured(const measure *m, size_t prompt)
+{
+    for (size_t i = 0; i < m->n_records; i++)
+        if (m->records[i].prompt == prompt)
+            return true;
+    return false;
+}
+
+static int write_json(const measure *m, const json_t *head, const char *path)
+{
+    json_t *summary = measure_summary(m, head);
+    char *dump = summary ? json_dumps(summary, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    text t = {0};
+    int code = dump ? EXIT_CODE_OK : fail_memory();
+
+    if (dump) {
+        text_append(&t, dump, strlen(dump));
+        text_append(&t, "\n", 1);
+        code = report_file_write(path, &t);
+    }
+    free(dump);
+    text_free(&t);
+    json_decref(summary);
+    return code;
+}
+
+struct schedule {
+    double start_s, budget_s, saved_s;
+    size_t n_done;
+    char label[96];
+    progress shown;
+};
+
+static double left_s(const struct schedule *w, size_t n_left)
+{
+    double elapsed = now_s() - w->start_s;
+    double all = w->n_done ? elapsed / (double)w->n_done * (double)n_left : INFINITY;
+    double budget = w->budget_s > 0 ? fmax(0, w->budget_s - elapsed) : INFINITY;
+
+    return fmin(all, budget);
+}
+
+static void show(struct schedule *w, const measure *m)
+{
+    size_t n = m->data.n_prompts, done = m->n_records + m->n_short;
+    double left = left_s(w, n - done);
+    int length = snprintf(w->label, sizeof(w->label), "measuring: %zu of %zu prompts", done, n);
+
+    if (isfinite(left))
+        snprintf(w->label + length, sizeof(w->label) - (size_t)length, ", %.0f:%02.0f left",
+                 floor(left / 60), floor(fmod(left, 60)));
+    w->shown.percent = -1; /* the label changed */
+    progress_update(done, n, &w->shown);
+}
+
+/* True when the next prompt would end nearer to the budget's end than past it. */
+static bool has_time(const struct schedule *w)
+{
+    double elapsed = now_s() - w->start_s;
+
+    return w->budget_s <= 0 || !w->n_done ||
+           elapsed + elapsed / (double)w->n_done / 2 < w->budget_s;
+}
+
+static int measure_all(measure *m, const json_t *head, const char *json, double budget_s)
+{
+    struct schedule w = {.start_s = now_s(), .budget_s = budget_s};
+    otr_result result = OTR_OK;
+    bool same = true, is_short;
+    int code = EXIT_CODE_OK;
+
+    w.saved_s = w.start_s;
+    w.shown = progress_begin(w.label, !m->e->quiet && progress_wanted());
+    show(&w, m);
+    if (m->n_records < m->data.n_prompts)
+        result = measure_warm_up(m);
+    for (size_t i = 0; i < m->data.n_prompts && result == OTR_OK && same && has_time(&w); i++) {
+        if (is_measured(m, i))
+            continue;
+        result = measure_prompt_run(m, i, &m->records[m->n_records], &same, &is_short);
+        if (result != OTR_OK || !same)
+            break;
+        *(is_short ? &m->n_short : &m->n_records) += 1;
+        w.n_done++;
+        if (json && strcmp(json, "-") != 0 && now_s() - w.saved_s > CHECKPOINT_S) {
+            code = write_json(m, head, json);
+            w.saved_s = now_s();
+            if (code)
+                break;
+        }
+        show(&w, m);
+    }
+    progress_end(&w.shown);
+    if (code || !same)
+        return EXIT_CODE_FAILED;
+    if (result == OTR_ERROR_CANCELLED && interrupt_signal())
+        return EXIT_CODE_SIGNAL + interrupt_signal();
+    return result == OTR_OK ? EXIT_CODE_OK : fail_result(&m->e->log, m->e->context, result);
+}
+
+/* Whatever went wrong before, what was measured is given out. */
+static int report(const measure *m, const struct settings *s, const json_t *head, int code)
+{
+    const struct {
+        const char *path;
+        void (*write)(text *t, const json_t *summary);
+    } files[] = {{s->csv, measure_csv}, {s->html, measure_html}};
+    bool stdout_taken = s->json && strcmp(s->json, "-") == 0;
+    json_t *summary;
+    text t = {0};
+
+    if (!m->n_records) {
+        if (!code)
+            code = fail(EXIT_CODE_INPUT, "every output ended before its second token; "
+                                         "--ignore-eos goes on");
+        return code;
+    }
+    summary = measure_summary(m, head);
+    if (!summary)
+        return fail_memory();
+    if (s->json) {
+        int written = write_json(m, head, s->json);
+        code = code ? code : written;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        int written = EXIT_CODE_OK;
+
+        if (!files[i].path)
+            continue;
+        stdout_taken |= strcmp(files[i].path, "-") == 0;
+        files[i].write(&t, summary);
+        written = report_file_write(files[i].path, &t);
+        code = code ? code : written;
+        text_free(&t);
+    }
+    if (!stdout_taken) {
+        measure_text(&t, summary);
+        if (t.failed)
+            code = fail_memory();
+        else
+            output_write(text_string(&t), t.n);
+        text_free(&t);
+    }
+    json_decref(summary);
+    return code;
+}
+
+/* With models loaded. */
+static int work(measure *m, const struct settings *s, double budget_s)
+{
+    json_t *head = NULL;
+    int code = open_session(m, s);
+
+    if (code)
+        return code;
+    head = measure_head(m);
+    if (!head)
+        return fail_memory();
+    if (s->resume)
+        code = resume(m, s->resume, head);
+    if (!code) {
+        code = measure_all(m, head, s->json, budget_s);
+        code = report(m, s, head, code);
+    }
+    json_decref(head);
+    return code;
+}
+
+static void free_all(measure *m, struct settings *s)
+{
+    for (size_t i = 0; i < m->data.n_prompts; i++) {
+        if (m->ids)
+            free(m->ids[i]);
+        if (m->records && i < m->n_records)
+            measure_record_free(&m->records[i]);
+    }
+    free(m->ids);
+    free(m->n_ids);
+    free(m->records);
+    measure_data_free(&m->data);
+    free(s->data.files.items);
+    free(s->data.tasks.items);
+}
+
+int command_measure(int argc, char **argv)
+{
+    struct settings s = {
+        .draft_max = "2,4,8",
+        .budget = "10m",
+        .n_predict = 128,
+        .data = {.prompts = 12, .bytes = 400},
+        .seed = 1,
+        .top_k = 40,
+        .temperature = 0.8,
+        .top_p = 0.95,
+        .min_p = 0.05,
+        .keeps_text = true,
+    };
+    measure m = {0};
+    engine e;
+    double budget_s = 0;
+    int code;
+
+    if (!options_parse(&line, argc, argv, &s, &code))
+        goto done;
+    if (s.resume && !s.json)
+        s.json = s.resume;
+    code = read_budget(s.budget, &budget_s);
+    if (!code && s.model && !s.draft)
+        code = fail(EXIT_CODE_USAGE, "no draft to measure; give one with -md FILE");
+    if (!code)
+        code = read_settings(&m, s.draft_max);
+    if (!code)
+        code = measure_data_read(&m.data, &s.data);
+    if (!code)
+        code = check_outputs(&s);
+    if (code)
+        goto done;
+    m.e = &e;
+    m.n_predict = s.n_predict;
+    m.cache_type = s.cache_type;
+    m.keeps_text = s.keeps_text;
+    m.ignore_eos = s.ignore_eos;
+    m.sampling = otr_sampling_default();
+    m.sampling.seed = (uint64_t)s.seed;
+    m.sampling.temperature = (float)s.temperature;
+    m.sampling.top_k = (int32_t)s.top_k;
+    m.sampling.top_p = (float)s.top_p;
+    m.sampling.min_p = (float)s.min_p;
+    code = engine_open(&e, &(engine_params){.model = s.model,
+                                            .draft = s.draft,
+                                            .with_demo_draft = true,
+                                            .device = s.device,
+                                            .validation = s.validation,
+                                            .quiet = s.quiet});
+    if (!code)
+        code = work(&m, &s, budget_s);
+    interrupt_watch(NULL);
+    otr_session_destroy(&m.session);
+    code = engine_check_validation(&e, code);
+    code = output_finish(engine_close(&e, code));
+done:
+    free_all(&m, &s);
+    return code;
+}

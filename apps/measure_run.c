@@ -1,0 +1,291 @@
+/* Runs a prompt with every setting of `outrider measure` (measure.h): plain, each K and auto one after
+ * the other, beginning with another one each time, so that drift and a machine's mood meet all alike.
+ * Each run begins with a rewound session. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "interrupt.h"
+#include "measure.h"
+#include "measure_stats.h"
+
+#define WARM_UP_TOKENS 12
+#define PLAIN_PASSES 3
+#define MIN_TOKENS 2
+
+static uint64_t clock_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool run_reserve(measure_run *run, size_t more)
+{
+    size_t capacity = run->n_tokens + more;
+    float *latency;
+    char *origins;
+
+    if (capacity <= run->capacity)
+        return true;
+    capacity = capacity > 2 * run->capacity ? capacity + 64 : 2 * run->capacity;
+    latency = realloc(run->latency_ms, capacity * sizeof(*latency));
+    if (latency)
+        run->latency_ms = latency;
+    origins = realloc(run->origins, capacity + 2);
+    if (origins)
+        run->origins = origins;
+    if (!latency || !origins)
+        return false;
+    run->capacity = capacity;
+    return true;
+}
+
+struct watch {
+    measure_run *run;
+    bool failed; /* out of memory */
+};
+
+static void on_block(const otr_block *b, void *user)
+{
+    struct watch *w = user;
+    measure_run *run = w->run;
+
+    run->blocks_ms += b->total_ms;
+    if (!b->drafted)
+        run->off_ms += b->total_ms;
+    if (w->failed || !run_reserve(run, b->n_tokens)) {
+        w->failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < b->n_tokens; i++) {
+        run->latency_ms[run->n_tokens] = b->latency_ms[i];
+        run->origins[++run->n_tokens] = i < b->accepted            ? ORIGIN_ACCEPTED
+                                        : !b->drafted              ? ORIGIN_PLAIN
+                                        : b->accepted < b->drafted ? ORIGIN_REJECTED
+                                                                   : ORIGIN_BONUS;
+    }
+    run->origins[run->n_tokens + 1] = '\0';
+}
+
+static void take_stats(measure_run *run, const otr_stats *stats)
+{
+    run->seconds = stats->tokens_per_second > 0
+                       ? (double)(stats->emitted - 1) / stats->tokens_per_second
+                       : 0;
+    run->ttft_ms = stats->ttft_ms;
+    run->emitted = stats->emitted;
+    run->blocks = stats->blocks;
+    run->plain_blocks = stats->plain_blocks;
+    run->drafted = stats->drafted;
+    run->verified = stats->verified;
+    run->accepted = stats->accepted;
+    run->discarded = stats->discarded;
+    memcpy(run->verified_by_position, stats->verified_by_position,
+           sizeof(run->verified_by_position));
+    memcpy(run->accepted_by_position, stats->accepted_by_position,
+           sizeof(run->accepted_by_position));
+}
+
+static otr_result fill_session(measure *m, size_t prompt)
+{
+    otr_result result = otr_session_rewind(m->session, 0);
+
+    if (result == OTR_OK)
+        result = otr_session_append(m->session, m->ids[prompt], m->n_ids[prompt], NULL, NULL);
+    return result;
+}
+
+static otr_result generate(measure *m, size_t prompt, const measure_setting *setting,
+                           int64_t max_tokens, measure_run *run)
+{
+    otr_generate_params params = otr_generate_params_default();
+    otr_stats stats = {.size = sizeof(stats)};
+    struct watch w = {.run = run};
+    otr_result result = fill_session(m, prompt);
+
+    params.sampling = m->sampling;
+    if (m->data.prompts[prompt].temperature >= 0)
+        params.sampling.temperature = (float)m->data.prompts[prompt].temperature;
+    params.max_tokens = (int32_t)max_tokens;
+    params.draft_max = setting->draft_max;
+    params.ignore_stop_tokens = m->ignore_eos;
+    params.plain_probes = 0;
+    params.on_block = on_block;
+    params.block_user = &w;
+    w.failed = !run_reserve(run, 1);
+    if (!w.failed)
+        memcpy(run->origins, (char[]){ORIGIN_FIRST, '\0'}, 2);
+    if (result == OTR_OK)
+        result = otr_generate(m->session, &params, NULL, NULL, &stats);
+    if (result == OTR_OK && (stats.finish == OTR_FINISH_CANCELLED || interrupt_signal()))
+        result = OTR_ERROR_CANCELLED;
+    take_stats(run, &stats);
+    return result == OTR_OK && w.failed ? OTR_ERROR_OUT_OF_MEMORY : result;
+}
+
+static int64_t wanted_tokens(const measure *m, size_t prompt)
+{
+    int64_t own = m->data.prompts[prompt].max_tokens;
+
+    return own && own < m->n_predict ? own : m->n_predict;
+}
+
+otr_result measure_warm_up(measure *m)
+{
+    otr_result result = OTR_OK;
+
+    for (size_t i = 0; i < m->n_settings && result == OTR_OK; i++) {
+        measure_record record = {0};
+
+        result = generate(m, 0, &m->settings[i], WARM_UP_TOKENS, &record.runs[0]);
+        measure_record_free(&record);
+    }
+    return result;
+}
+
+/* --------------------------------------------------------------------------- single passes */
+
+static otr_result pass(measure *m, otr_evaluate_path path, uint32_t rows, bool use_draft,
+                       double *ms)
+{
+    otr_measure_params params = otr_measure_params_default();
+    otr_measurement measured = {.size = sizeof(measured)};
+    otr_result result;
+
+    params.path = path;
+    params.rows = rows;
+    params.use_draft = use_draft;
+    params.sampling = m->sampling;
+    result = otr_session_measure(m->session, &params, &measured);
+    *ms = 1e3 * measured.seconds;
+    return result == OTR_OK && interrupt_signal() ? OTR_ERROR_CANCELLED : result;
+}
+
+/* Fills the draft's cache with the prompt, as a generation's first block does: what the first pass takes
+ * beyond itself. */
+static otr_result measure_draft_prefill(measure *m, double *ms)
+{
+    uint64_t start = clock_ns();
+    double step = 0;
+    otr_result result = pass(m, OTR_EVALUATE_ROWS, 1, true, &step);
+    double whole = (double)(clock_ns() - start) / 1e6;
+
+    *ms = whole > step ? whole - step : 0;
+    return result;
+}
+
+/* Times of passes behind the prompt. The plain ones and the draft's are spread among the others. */
+static otr_result measure_passes(measure *m, measure_record *record, size_t prompt)
+{
+    double plain[PLAIN_PASSES], draft[PLAIN_PASSES];
+    otr_result result = fill_session(m, prompt);
+    size_t n_plain = 0, n_draft = 0;
+
+    if (result == OTR_OK)
+        result = measure_draft_prefill(m, &record->draft_prefill_ms);
+    for (uint32_t rows = 2; rows <= MEASURE_MAX_ROWS && result == OTR_OK; rows++) {
+        if (rows % 6 == 2 && n_plain < PLAIN_PASSES) {
+            result = pass(m, OTR_EVALUATE_ROWS, 1, false, &plain[n_plain++]);
+            if (result == OTR_OK)
+                result = pass(m, OTR_EVALUATE_ROWS, 1, true, &draft[n_draft++]);
+        }
+        if (result == OTR_OK)
+            result = pass(m, OTR_EVALUATE_ROWS, rows, false, &record->row_ms[rows - 1]);
+    }
+    if (result != OTR_OK)
+        return result;
+    record->row_ms[0] = median(plain, n_plain);
+    record->draft_ms = median(draft, n_draft);
+    return OTR_OK;
+}
+
+/* -------------------------------------------------------------------------------- a prompt */
+
+/* Text of each token by itself; a character of several tokens shows as U+FFFD. */
+static bool keep_pieces(measure *m, measure_record *record, const int32_t *ids, size_t n)
+{
+    record->pieces = calloc(n + 1, sizeof(*record->pieces));
+    for (size_t i = 0; record->pieces && i < n; i++) {
+        size_t n_bytes = 0;
+
+        if (otr_detokenize(m->e->target, &ids[i], 1, NULL, 0, &n_bytes) != OTR_OK)
+            return false;
+        record->pieces[i] = calloc(n_bytes + 1, 1);
+        if (!record->pieces[i] || otr_detokenize(m->e->target, &ids[i], 1, record->pieces[i],
+                                                 n_bytes, &n_bytes) != OTR_OK)
+            return false;
+    }
+    return record->pieces != NULL;
+}
+
+/* Compares the session's output with the first setting's. */
+static bool is_same(measure *m, size_t prompt, const measure_setting *setting, int32_t **expected,
+                    size_t *n_expected)
+{
+    size_t n_all, n_prompt = m->n_ids[prompt], at = 0;
+    const int32_t *ids = otr_session_tokens(m->session, &n_all) + n_prompt;
+    char name[16];
+
+    n_all -= n_prompt;
+    if (!*expected) {
+        *expected = malloc((n_all + 1) * sizeof(**expected));
+        if (*expected)
+            memcpy(*expected, ids, n_all * sizeof(**expected));
+        *n_expected = n_all;
+        return *expected != NULL;
+    }
+    while (at < n_all && at < *n_expected && ids[at] == (*expected)[at])
+        at++;
+    if (at == n_all && at == *n_expected)
+        return true;
+    fail(
+        EXIT_CODE_FAILED,
+        "%s: the text with %s differs from that of another setting at token %zu; that must not be: "
+        "'outrider selftest' may tell why",
+        m->data.prompts[prompt].source, measure_setting_name(setting, name), at + 1);
+    return false;
+}
+
+otr_result measure_prompt_run(measure *m, size_t prompt, measure_record *record, bool *same,
+                              bool *is_short)
+{
+    int32_t *expected = NULL;
+    size_t n_expected = 0, n = m->n_settings;
+    otr_result result = OTR_OK;
+
+    *record = (measure_record){.prompt = prompt, .n_ids = m->n_ids[prompt]};
+    *same = true;
+    *is_short = false;
+    for (size_t i = 0; i < n && result == OTR_OK && *same && !*is_short; i++) {
+        size_t k = (i + prompt) % n;
+
+        result = generate(m, prompt, &m->settings[k], wanted_tokens(m, prompt), &record->runs[k]);
+        if (result != OTR_OK)
+            break;
+        *same = is_same(m, prompt, &m->settings[k], &expected, &n_expected);
+        *is_short = record->runs[k].emitted < MIN_TOKENS;
+    }
+    if (result == OTR_OK && *same && !*is_short) {
+        result = measure_passes(m, record, prompt);
+        if (result == OTR_OK && m->keeps_text && !keep_pieces(m, record, expected, n_expected))
+            result = OTR_ERROR_OUT_OF_MEMORY;
+    }
+    free(expected);
+    if (result != OTR_OK || !*same || *is_short)
+        measure_record_free(record);
+    return result;
+}
+
+void measure_record_free(measure_record *record)
+{
+    for (size_t i = 0; i < MEASURE_MAX_SETTINGS; i++) {
+        free(record->runs[i].latency_ms);
+        free(record->runs[i].origins);
+    }
+    for (size_t i = 0; record->pieces && record->pieces[i]; i++)
+        free(record->pieces[i]);
+    free(record->pieces);
+    *record = (measure_record){0};
+}

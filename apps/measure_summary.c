@@ -1,0 +1,381 @@
+/* The conclusions of `outrider measure` (measure.h), a JSON object that all forms of the report show:
+ * what was measured on what, and for each task and overall the verdict and the numbers behind it. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "identity.h"
+#include "measure.h"
+#include "measure_stats.h"
+#include "output.h"
+
+const char *measure_setting_name(const measure_setting *setting, char name[16])
+{
+    if (strcmp(setting->drafter, "none") == 0)
+        snprintf(name, 16, "plain");
+    else if (setting->draft_max == OTR_DRAFT_AUTO)
+        snprintf(name, 16, "auto");
+    else
+        snprintf(name, 16, "K=%" PRIu32, setting->draft_max);
+    return name;
+}
+
+double measure_number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* ------------------------------------------------------------------------------------ head */
+
+json_t *measure_head(const measure *m)
+{
+    json_t *o = json_object(), *settings = json_array(), *tasks = json_array();
+    char hash[17], name[16];
+    int bad = json_object_set_new(o, "schema", json_string(MEASURE_SCHEMA));
+
+    bad |= !identity_add(o, m->e);
+    snprintf(hash, sizeof(hash), "%016" PRIx64, measure_data_hash(&m->data));
+    for (size_t i = 0; i < m->n_settings; i++)
+        bad |= json_array_append_new(settings,
+                                     json_string(measure_setting_name(&m->settings[i], name)));
+    for (size_t i = 0; i < m->data.n_tasks; i++)
+        bad |= json_array_append_new(tasks, json_text(m->data.tasks[i], strlen(m->data.tasks[i])));
+    bad |= json_object_set_new(o, "data",
+                               json_pack("{s:s,s:I,s:o}", "fnv1a64", hash, "prompts",
+                                         (json_int_t)m->data.n_prompts, "tasks", tasks));
+    bad |= json_object_set_new(
+        o, "options",
+        json_pack("{s:o,s:I,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:b}", "settings", settings, "max_tokens",
+                  (json_int_t)m->n_predict, "temperature", (double)m->sampling.temperature, "top_k",
+                  (json_int_t)m->sampling.top_k, "top_p", (double)m->sampling.top_p, "min_p",
+                  (double)m->sampling.min_p, "seed", (json_int_t)m->sampling.seed, "n_ctx",
+                  (json_int_t)m->n_ctx, "cache_type", cache_type_name(m->cache_type), "ignore_eos",
+                  m->ignore_eos));
+    if (!bad)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+const char *measure_head_differs(const json_t *mine, const json_t *other)
+{
+    static const struct {
+        const char *object, *key, *what;
+    } same[] = {
+        {"data", "fnv1a64", "other prompts"},
+        {"model", "fnv1a64", "another target"},
+        {"draft", "fnv1a64", "another draft"},
+        {"device", "uuid", "another device"},
+        {"driver", "version", "another driver"},
+        {"driver", "info", "another driver"},
+        {"options", NULL, "other options (K, -n, -c, sampling or cache type)"},
+        {"version", NULL, "another version of Outrider"},
+    };
+
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        const json_t *a = json_object_get(mine, same[i].object);
+        const json_t *b = json_object_get(other, same[i].object);
+
+        if (same[i].key) {
+            a = json_object_get(a, same[i].key);
+            b = json_object_get(b, same[i].key);
+        }
+        if (!json_equal(a, b))
+            return same[i].what;
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------ sums */
+
+/* The records of a task, or all of them. */
+typedef struct group {
+    const measure *m;
+    const measure_record **records;
+    size_t n;
+    double *logs, *hits, *trials; /* [n], to work with */
+} group;
+
+static json_t *number_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *interval_json(interval x)
+{
+    return json_pack("{s:o,s:o,s:o}", "estimate", number_json(x.estimate), "low",
+                     number_json(x.low), "high", number_json(x.high));
+}
+
+static interval speedup_of(group *g, size_t setting, size_t base)
+{
+    for (size_t i = 0; i < g->n; i++)
+        g->logs[i] = log(g->records[i]->runs[base].seconds / g->records[i]->runs[setting].seconds);
+    return interval_of_logs(g->logs, g->n);
+}
+
+static interval acceptance_of(group *g, size_t setting)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        g->hits[i] = (double)g->records[i]->runs[setting].accepted;
+        g->trials[i] = (double)g->records[i]->runs[setting].verified;
+    }
+    return interval_of_share(g->hits, g->trials, g->n);
+}
+
+/* v(n): the median over prompts of a pass of n rows by the plain one beside it. */
+static double verify_cost_of(group *g, size_t rows)
+{
+    for (size_t i = 0; i < g->n; i++)
+        g->logs[i] = g->records[i]->row_ms[rows - 1] / g->records[i]->row_ms[0];
+    return median(g->logs, g->n);
+}
+
+static double cost_ratio_of(group *g)
+{
+    for (size_t i = 0; i < g->n; i++)
+        g->logs[i] = g->records[i]->draft_ms / g->records[i]->row_ms[0];
+    return median(g->logs, g->n);
+}
+
+/* From acceptance and the times of single passes, without those of the generations: the geometric mean
+ * over prompts, as the measured speed-up is one. */
+static double prediction_of(group *g, size_t setting)
+{
+    uint32_t k = g->m->settings[setting].draft_max;
+    double v = verify_cost_of(g, k + 1), c = cost_ratio_of(g);
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->n; i++) {
+        const measure_record *r = g->records[i];
+        const measure_run *run = &r->runs[setting];
+        double share = r->draft_prefill_ms / r->row_ms[0] / (double)run->n_tokens;
+
+        if (run->verified)
+            g->logs[n++] = log(
+                predicted_speedup((double)run->accepted / (double)run->verified, v, c, k, share));
+    }
+    return n ? interval_of_logs(g->logs, n).estimate : NAN;
+}
+
+static json_t *latency_json(group *g, size_t setting)
+{
+    double p[N_PERCENTILES];
+    size_t n = 0, at = 0;
+    float *values;
+
+    for (size_t i = 0; i < g->n; i++)
+        n += g->records[i]->runs[setting].n_tokens;
+    values = calloc(n + 1, sizeof(*values));
+    if (!values)
+        return NULL;
+    for (size_t i = 0; i < g->n; i++) {
+        const measure_run *run = &g->records[i]->runs[setting];
+
+        memcpy(values + at, run->latency_ms, run->n_tokens * sizeof(*values));
+        at += run->n_tokens;
+    }
+    percentiles(values, n, p);
+    free(values);
+    return json_pack("{s:f,s:f,s:f,s:f}", "p50", p[0], "p95", p[1], "p99", p[2], "max", p[3]);
+}
+
+static measure_run sum_of(const group *g, size_t setting)
+{
+    measure_run sum = {0};
+
+    for (size_t i = 0; i < g->n; i++) {
+        const measure_run *run = &g->records[i]->runs[setting];
+
+        sum.seconds += run->seconds;
+        sum.blocks_ms += run->blocks_ms;
+        sum.off_ms += run->off_ms;
+        sum.emitted += run->emitted;
+        sum.blocks += run->blocks;
+        sum.plain_blocks += run->plain_blocks;
+        sum.drafted += run->drafted;
+        sum.verified += run->verified;
+        sum.accepted += run->accepted;
+        sum.discarded += run->discarded;
+        sum.n_tokens += run->n_tokens;
+        for (size_t k = 0; k < OTR_MAX_DRAFT; k++) {
+            sum.verified_by_position[k] += run->verified_by_position[k];
+            sum.accepted_by_position[k] += run->accepted_by_position[k];
+        }
+    }
+    return sum;
+}
+
+static json_t *positions_json(const measure_run *sum)
+{
+    json_t *list = json_array();
+
+    for (size_t k = 0; k < OTR_MAX_DRAFT && sum->verified_by_position[k]; k++)
+        json_array_append_new(list, json_real((double)sum->accepted_by_position[k] /
+                                              (double)sum->verified_by_position[k]));
+    return list;
+}
+
+static json_t *counters_json(const measure_run *sum)
+{
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "emitted", (json_int_t)sum->emitted, "blocks",
+                     (json_int_t)sum->blocks, "plain_blocks", (json_int_t)sum->plain_blocks,
+                     "drafted", (json_int_t)sum->drafted, "verified", (json_int_t)sum->verified,
+                     "accepted", (json_int_t)sum->accepted, "discarded",
+                     (json_int_t)sum->discarded);
+}
+
+static double tau_of(const measure_run *sum)
+{
+    uint64_t speculative = sum->blocks - sum->plain_blocks;
+
+    return speculative ? 1 + (double)sum->accepted / (double)speculative : NAN;
+}
+
+static json_t *setting_json(group *g, size_t setting)
+{
+    const measure_setting *s = &g->m->settings[setting];
+    measure_run sum = sum_of(g, setting);
+    bool is_auto = s->draft_max == OTR_DRAFT_AUTO, is_fixed = s->draft_max && !is_auto;
+    uint32_t k = is_fixed ? s->draft_max : 0;
+    char name[16];
+
+    return json_pack(
+        "{s:s,s:s,s:I,s:o,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
+        measure_setting_name(s, name), "drafter", s->drafter, "draft_max",
+        is_auto ? (json_int_t)-1 : (json_int_t)s->draft_max, "speedup",
+        interval_json(speedup_of(g, setting, 0)), "speedup_predicted",
+        is_fixed ? number_json(prediction_of(g, setting)) : json_null(), "tokens_per_second",
+        (double)sum.n_tokens / sum.seconds, "alpha", interval_json(acceptance_of(g, setting)),
+        "tau", number_json(tau_of(&sum)), "verify_cost",
+        is_fixed ? number_json(verify_cost_of(g, k + 1)) : json_null(), "break_even_tau",
+        is_fixed ? number_json(break_even_tokens(verify_cost_of(g, k + 1), cost_ratio_of(g), k))
+                 : json_null(),
+        "share_off", is_auto ? json_real(sum.off_ms / sum.blocks_ms) : json_null(), "latency_ms",
+        latency_json(g, setting), "acceptance_by_position", positions_json(&sum), "counters",
+        counters_json(&sum));
+}
+
+/* ------------------------------------------------------------------------------- conclusions */
+
+/* Fixed settings are 1 to n - 2. */
+static size_t best_fixed(group *g)
+{
+    double most = -1;
+    size_t best = 1;
+
+    for (size_t i = 1; i + 1 < g->m->n_settings; i++) {
+        double estimate = speedup_of(g, i, 0).estimate;
+
+        if (estimate > most) {
+            most = estimate;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static json_t *conclude(group *g, const char *task)
+{
+    size_t n = g->m->n_settings, best = best_fixed(g), automatic = n - 1, widest = n - 2;
+    interval fixed = speedup_of(g, best, 0), of_auto = speedup_of(g, automatic, 0);
+    enum verdict verdict = decide_verdict(fixed, of_auto, speedup_of(g, automatic, best));
+    size_t shown = verdict == VERDICT_AUTO ? automatic : best;
+    int64_t k = verdict == VERDICT_DONT  ? 0
+                : verdict == VERDICT_USE ? (int64_t)g->m->settings[best].draft_max
+                                         : -1;
+    json_t *o = json_object(), *settings = json_array(), *costs = json_array(), *of_shown, *of_best;
+    const json_t *latency;
+    int bad = json_object_set_new(o, "task", json_text(task, strlen(task)));
+
+    for (size_t i = 0; i < n; i++)
+        bad |= json_array_append_new(settings, setting_json(g, i));
+    for (size_t rows = 1; rows <= MEASURE_MAX_ROWS; rows++)
+        bad |= json_array_append_new(costs, number_json(verify_cost_of(g, rows)));
+    of_shown = json_array_get(settings, shown);
+    of_best = json_array_get(settings, best);
+    bad |= json_object_set_new(o, "prompts", json_integer((json_int_t)g->n));
+    bad |= json_object_set_new(o, "verdict", json_string(verdict_name(verdict)));
+    bad |= json_object_set_new(o, "k", json_integer(k));
+    bad |= json_object_set(o, "setting", json_object_get(of_shown, "name"));
+    bad |= json_object_set(o, "speedup", json_object_get(of_shown, "speedup"));
+    bad |= json_object_set(o, "speedup_predicted", json_object_get(of_best, "speedup_predicted"));
+    bad |= json_object_set(o, "predicted_setting", json_object_get(of_best, "name"));
+    bad |= json_object_set_new(o, "alpha", interval_json(acceptance_of(g, widest)));
+    bad |= json_object_set(
+        o, "acceptance_by_position",
+        json_object_get(json_array_get(settings, widest), "acceptance_by_position"));
+    bad |= json_object_set(o, "tau", json_object_get(of_best, "tau"));
+    bad |= json_object_set(o, "break_even_tau", json_object_get(of_best, "break_even_tau"));
+    bad |= json_object_set_new(o, "c", number_json(cost_ratio_of(g)));
+    bad |= json_object_set_new(o, "verify_cost", costs);
+    bad |= json_object_set(o, "share_off",
+                           json_object_get(json_array_get(settings, automatic), "share_off"));
+    latency = json_pack("{s:O,s:O,s:O}", "plain",
+                        json_object_get(json_array_get(settings, 0), "latency_ms"), "auto",
+                        json_object_get(json_array_get(settings, automatic), "latency_ms"),
+                        "setting", json_object_get(of_shown, "latency_ms"));
+    bad |= json_object_set_new(o, "latency_ms", (json_t *)latency);
+    bad |= json_object_set_new(o, "settings", settings);
+    if (!bad)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+/* Of a task's records; NULL: of all. Null without any. */
+static json_t *group_json(const measure *m, const char *task)
+{
+    size_t n = m->n_records + 1;
+    group g = {
+        .m = m,
+        .records = calloc(n, sizeof(*g.records)),
+        .logs = calloc(n, sizeof(*g.logs)),
+        .hits = calloc(n, sizeof(*g.hits)),
+        .trials = calloc(n, sizeof(*g.trials)),
+    };
+    json_t *o = NULL;
+
+    if (g.records && g.logs && g.hits && g.trials) {
+        for (size_t i = 0; i < m->n_records; i++)
+            if (!task || strcmp(m->data.prompts[m->records[i].prompt].task, task) == 0)
+                g.records[g.n++] = &m->records[i];
+        o = g.n ? conclude(&g, task ? task : "overall") : json_null();
+    }
+    free(g.records);
+    free(g.logs);
+    free(g.hits);
+    free(g.trials);
+    return o;
+}
+
+json_t *measure_summary(const measure *m, const json_t *head)
+{
+    json_t *o = json_copy((json_t *)head), *tasks = json_array(), *prompts = json_array();
+    int bad = json_object_set_new(o, "measured", json_integer((json_int_t)m->n_records));
+
+    bad |= json_object_set_new(o, "too_short", json_integer((json_int_t)m->n_short));
+    bad |= json_object_set_new(o, "finished",
+                               json_boolean(m->n_records + m->n_short == m->data.n_prompts));
+    bad |= json_object_set_new(o, "overall", group_json(m, NULL));
+    for (size_t i = 0; i < m->data.n_tasks; i++) {
+        json_t *task = group_json(m, m->data.tasks[i]);
+
+        if (json_is_null(task))
+            json_decref(task);
+        else
+            bad |= json_array_append_new(tasks, task);
+    }
+    for (size_t i = 0; i < m->n_records; i++)
+        bad |= json_array_append_new(prompts, measure_record_json(m, &m->records[i]));
+    bad |= json_object_set_new(o, "tasks", tasks);
+    bad |= json_object_set_new(o, "prompts", prompts);
+    if (!bad)
+        return o;
+    json_decref(o);
+    return NULL;
+}
