@@ -1,6 +1,273 @@
+/* The page of `outrider measure` (measure.h): the answer, plots, tables and sample outputs, in one file
+ * that loads nothing. Texts of the user and of models are escaped. */
+#include <math.h>
+#include <string.h>
+
+#include "html.h"
 #include "measure.h"
+#include "measure_plots.h"
+
+static const char *string_of(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "?";
+}
+
+static void add_user_text(text *t, const char *s)
+{
+    text_printf(t, "<bdi>");
+    html_escape(t, s);
+    text_printf(t, "</bdi>");
+}
+
+static void add_badge(text *t, const json_t *o)
+{
+    const char *verdict = string_of(o, "verdict");
+
+    if (strcmp(verdict, "use") == 0)
+        text_printf(t, "<span class=\"badge use\">use %s</span>", string_of(o, "setting"));
+    else if (strcmp(verdict, "dont") == 0)
+        text_printf(t, "<span class=\"badge dont\">don’t</span>");
+    else
+        text_printf(t, "<span class=\"badge auto\">auto</span>");
+}
+
+static void add_answer(text *t, const json_t *o)
+{
+    const json_t *speedup = json_object_get(o, "speedup");
+    const json_t *latency = json_object_get(o, "latency_ms");
+
+    text_printf(t, "<div class=\"answer\"><strong>");
+    add_user_text(t, string_of(o, "task"));
+    text_printf(t, "</strong> ");
+    add_badge(t, o);
+    text_printf(t, "<b>%.3f×</b><span class=\"faint\">%s, ", measure_number(speedup, "estimate"),
+                string_of(o, "setting"));
+    if (isfinite(measure_number(speedup, "low")))
+        text_printf(t, "95&nbsp;%%: %.3f to %.3f", measure_number(speedup, "low"),
+                    measure_number(speedup, "high"));
+    else
+        text_printf(t, "one prompt: no interval");
+    if (isfinite(measure_number(o, "speedup_predicted")))
+        text_printf(t, "<br>predicted %.3f× for %s", measure_number(o, "speedup_predicted"),
+                    string_of(o, "predicted_setting"));
+    text_printf(t, "<br>p99 %.2f to %.2f&nbsp;ms</span></div>\n",
+                measure_number(json_object_get(latency, "plain"), "p99"),
+                measure_number(json_object_get(latency, "setting"), "p99"));
+}
+
+static void add_cell(text *t, double value, int digits)
+{
+    if (isfinite(value))
+        text_printf(t, "<td>%.*f</td>", digits, value);
+    else
+        text_printf(t, "<td>–</td>");
+}
+
+static void add_row(text *t, const json_t *s, bool is_plain)
+{
+    const json_t *speedup = json_object_get(s, "speedup"), *alpha = json_object_get(s, "alpha");
+    const json_t *latency = json_object_get(s, "latency_ms");
+    static const char *const ranks[] = {"p50", "p95", "p99", "max"};
+
+    text_printf(t, "<tr><td>%s</td>", string_of(s, "name"));
+    add_cell(t, is_plain ? NAN : measure_number(speedup, "estimate"), 3);
+    if (!is_plain && isfinite(measure_number(speedup, "low")))
+        text_printf(t, "<td>%.3f to %.3f</td>", measure_number(speedup, "low"),
+                    measure_number(speedup, "high"));
+    else
+        text_printf(t, "<td>–</td>");
+    add_cell(t, measure_number(s, "speedup_predicted"), 3);
+    add_cell(t, measure_number(s, "tokens_per_second"), 1);
+    add_cell(t, 100 * measure_number(alpha, "estimate"), 1);
+    add_cell(t, measure_number(s, "tau"), 2);
+    add_cell(t, measure_number(s, "break_even_tau"), 2);
+    for (size_t i = 0; i < 4; i++)
+        add_cell(t, measure_number(latency, ranks[i]), i < 3 ? 2 : 1);
+    text_printf(t, "</tr>\n");
+}
+
+static void add_table(text *t, const json_t *o)
+{
+    const json_t *alpha = json_object_get(o, "alpha"), *s;
+    size_t i;
+
+    text_printf(t, "<h3>");
+    add_user_text(t, string_of(o, "task"));
+    text_printf(t, "</h3>\n<p class=\"faint\">%" JSON_INTEGER_FORMAT " prompts",
+                json_integer_value(json_object_get(o, "prompts")));
+    if (isfinite(measure_number(alpha, "estimate")))
+        text_printf(t, "; acceptance %.1f&nbsp;%%", 100 * measure_number(alpha, "estimate"));
+    if (isfinite(measure_number(alpha, "low")))
+        text_printf(t, " (95&nbsp;%%: %.1f to %.1f)", 100 * measure_number(alpha, "low"),
+                    100 * measure_number(alpha, "high"));
+    text_printf(
+        t, "; a draft step costs %.3f plain steps; auto was off %.0f&nbsp;%% of the time</p>\n",
+        measure_number(o, "c"), 100 * measure_number(o, "share_off"));
+    text_printf(
+        t, "<div class=\"wide\"><table><thead><tr><th></th><th>speed-up</th><th>95&nbsp;%%</th>"
+           "<th>predicted</th><th>tokens/s</th><th>accepted, %%</th><th>tokens<br>a block</th>"
+           "<th>break-even</th><th>p50, ms</th><th>p95</th><th>p99</th><th>max</th></tr>"
+           "</thead><tbody>\n");
+    json_array_foreach(json_object_get(o, "settings"), i, s) add_row(t, s, i == 0);
+    text_printf(t, "</tbody></table></div>\n");
+}
+
+/* ---------------------------------------------------------------------------- sample outputs */
+
+static const json_t *find_run(const json_t *prompt, const char *setting)
+{
+    const json_t *run;
+    size_t i;
+
+    json_array_foreach(json_object_get(prompt, "runs"), i, run)
+    {
+        if (strcmp(string_of(run, "setting"), setting) == 0)
+            return run;
+    }
+    return NULL;
+}
+
+/* Neighbours of one origin share a span. */
+static void add_strip(text *t, const json_t *pieces, const char *origins)
+{
+    size_t n = json_array_size(pieces);
+    char open = 0;
+
+    text_printf(t, "<div class=\"strip\">");
+    for (size_t i = 0; i < n && origins[i]; i++) {
+        if (origins[i] != open) {
+            text_printf(t, "%s<span class=\"%c\">", open ? "</span>" : "", origins[i]);
+            open = origins[i];
+        }
+        html_escape(t, json_string_value(json_array_get(pieces, i)));
+    }
+    text_printf(t, "%s</div>\n", open ? "</span>" : "");
+}
+
+/* The first prompt of each task, with the K that measured best for it. */
+static void add_samples(text *t, const json_t *summary)
+{
+    const json_t *task, *prompt;
+    bool begun = false;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(summary, "tasks"), i, task)
+    {
+        const char *setting = string_of(task, "predicted_setting");
+
+        json_array_foreach(json_object_get(summary, "prompts"), k, prompt)
+        {
+            const json_t *run = find_run(prompt, setting);
+            const json_t *pieces = json_object_get(prompt, "pieces");
+
+            if (strcmp(string_of(prompt, "task"), string_of(task, "task")) != 0 || !run ||
+                !json_is_array(pieces))
+                continue;
+            if (!begun)
+                text_printf(t,
+                            "<h2>Sample outputs</h2>\n<p class=\"legend\">"
+                            "<span class=\"key a\">drafted, and accepted</span> "
+                            "<span class=\"key r\">the target’s own: a drafted token was rejected"
+                            "</span> <span class=\"key b\">the target’s own: nothing was rejected"
+                            "</span></p>\n");
+            begun = true;
+            text_printf(t, "<h3>");
+            add_user_text(t, string_of(task, "task"));
+            text_printf(t, ", %s</h3>\n<p class=\"faint\">", setting);
+            add_user_text(t, string_of(prompt, "source"));
+            text_printf(t, "</p>\n");
+            add_strip(t, pieces, string_of(run, "origins"));
+            break;
+        }
+    }
+}
+
+/* -------------------------------------------------------------------------------------- page */
+
+static void add_model(text *t, const char *label, const json_t *model)
+{
+    text_printf(t, "<tr><td>%s</td><td>", label);
+    add_user_text(t, string_of(model, "name"));
+    text_printf(t, ", ");
+    add_user_text(t, string_of(model, "formats"));
+    text_printf(t, ", <code>%s</code></td></tr>\n", string_of(model, "fnv1a64"));
+}
+
+static void add_conditions(text *t, const json_t *summary)
+{
+    const json_t *device = json_object_get(summary, "device");
+    const json_t *driver = json_object_get(summary, "driver");
+    const json_t *data = json_object_get(summary, "data");
+    const json_t *o = json_object_get(summary, "options");
+
+    text_printf(
+        t, "<h2>Measured on</h2>\n<div class=\"wide\"><table><tbody>\n<tr><td>device</td><td>");
+    add_user_text(t, string_of(device, "name"));
+    text_printf(t, "</td></tr>\n<tr><td>driver</td><td>");
+    add_user_text(t, string_of(driver, "name"));
+    text_printf(t, " ");
+    add_user_text(t, string_of(driver, "info"));
+    text_printf(t, "</td></tr>\n");
+    add_model(t, "target", json_object_get(summary, "model"));
+    add_model(t, "draft", json_object_get(summary, "draft"));
+    text_printf(t,
+                "<tr><td>prompts</td><td>%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+                ", <code>%s</code></td></tr>\n<tr><td>options</td><td>at most %" JSON_INTEGER_FORMAT
+                " tokens, temperature %g, seed %" JSON_INTEGER_FORMAT
+                ", context %" JSON_INTEGER_FORMAT ", cache %s</td></tr>\n",
+                json_integer_value(json_object_get(summary, "measured")),
+                json_integer_value(json_object_get(data, "prompts")), string_of(data, "fnv1a64"),
+                json_integer_value(json_object_get(o, "max_tokens")),
+                measure_number(o, "temperature"), json_integer_value(json_object_get(o, "seed")),
+                json_integer_value(json_object_get(o, "n_ctx")), string_of(o, "cache_type"));
+    text_printf(t,
+                "<tr><td>made by</td><td>outrider %s, <code>outrider measure</code></td></tr>\n"
+                "</tbody></table></div>\n",
+                string_of(summary, "version"));
+}
+
 void measure_html(text *t, const json_t *summary)
 {
-    (void)summary;
-    text_printf(t, "x");
+    const json_t *overall = json_object_get(summary, "overall"), *task;
+    const json_t *tasks = json_object_get(summary, "tasks");
+    size_t i;
+
+    html_begin(t, "Does speculation pay?");
+    text_printf(t, "<p>");
+    add_user_text(t, string_of(json_object_get(summary, "model"), "name"));
+    text_printf(t, " with the draft ");
+    add_user_text(t, string_of(json_object_get(summary, "draft"), "name"));
+    text_printf(t, " on ");
+    add_user_text(t, string_of(json_object_get(summary, "device"), "name"));
+    text_printf(t, "</p>\n");
+    if (!json_is_true(json_object_get(summary, "finished")))
+        text_printf(
+            t,
+            "<p class=\"warn\">Ended early: %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+            " prompts were measured.</p>\n",
+            json_integer_value(json_object_get(summary, "measured")),
+            json_integer_value(json_object_get(json_object_get(summary, "data"), "prompts")));
+    text_printf(t, "<div class=\"answers\">\n");
+    add_answer(t, overall);
+    if (json_array_size(tasks) > 1)
+        json_array_foreach(tasks, i, task) add_answer(t, task);
+    text_printf(t,
+                "</div>\n<p class=\"faint\">Speed-up of the setting over plain decoding: the "
+                "geometric mean over prompts, with its 95&nbsp;%% interval. p99: of a hundred "
+                "tokens one waits longer, plain and with the setting. <em>use</em>: the interval "
+                "of the best K is above 1. <em>don’t</em>: it is below 1, and auto’s is not "
+                "above. <em>auto</em>: all else.</p>\n<div class=\"plots\">\n");
+    plot_speedups(t, summary);
+    plot_acceptance(t, summary);
+    plot_costs(t, summary);
+    plot_latencies(t, summary);
+    text_printf(t, "</div>\n<h2>Numbers</h2>\n");
+    json_array_foreach(tasks, i, task) add_table(t, task);
+    if (json_array_size(tasks) > 1)
+        add_table(t, overall);
+    add_samples(t, summary);
+    add_conditions(t, summary);
+    html_end(t);
 }

@@ -203,20 +203,33 @@ static otr_result measure_passes(measure *m, measure_record *record, size_t prom
 
 /* -------------------------------------------------------------------------------- a prompt */
 
-/* Text of each token by itself; a character of several tokens shows as U+FFFD. */
+/* What `id` adds to the text of the token before it: some tokenisers drop the space that begins a text. A
+ * character of several tokens shows as U+FFFD. False when memory runs out. */
+static bool piece_of(measure *m, int32_t before, int32_t id, char **piece)
+{
+    const int32_t ids[] = {before, id};
+    size_t n_before = 0, n = 0;
+    otr_result result = otr_detokenize(m->e->target, ids, 1, NULL, 0, &n_before);
+
+    if (result == OTR_OK)
+        result = otr_detokenize(m->e->target, ids, 2, NULL, 0, &n);
+    *piece = calloc(n + 1, 1);
+    if (result != OTR_OK || !*piece)
+        return false;
+    result = otr_detokenize(m->e->target, ids, 2, *piece, n, &n);
+    n_before = n_before < n ? n_before : n;
+    memmove(*piece, *piece + n_before, n - n_before + 1);
+    return result == OTR_OK;
+}
+
 static bool keep_pieces(measure *m, measure_record *record, const int32_t *ids, size_t n)
 {
-    record->pieces = calloc(n + 1, sizeof(*record->pieces));
-    for (size_t i = 0; record->pieces && i < n; i++) {
-        size_t n_bytes = 0;
+    int32_t before = m->ids[record->prompt][record->n_ids - 1];
 
-        if (otr_detokenize(m->e->target, &ids[i], 1, NULL, 0, &n_bytes) != OTR_OK)
+    record->pieces = calloc(n + 1, sizeof(*record->pieces));
+    for (size_t i = 0; record->pieces && i < n; before = ids[i++])
+        if (!piece_of(m, before, ids[i], &record->pieces[i]))
             return false;
-        record->pieces[i] = calloc(n_bytes + 1, 1);
-        if (!record->pieces[i] || otr_detokenize(m->e->target, &ids[i], 1, record->pieces[i],
-                                                 n_bytes, &n_bytes) != OTR_OK)
-            return false;
-    }
     return record->pieces != NULL;
 }
 
