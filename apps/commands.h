@@ -5,6 +5,7 @@
 
 int command_run(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_compare(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_inspect(int argc, char **argv);

@@ -24,6 +24,7 @@ static const command commands[] = {
     {"bench", command_bench, "measure passes and generations; compare two results"},
     {"measure", command_measure,
      "does speculation pay on your own prompts? the answer, and reports"},
+    {"compare", command_compare, "results of measure or bench side by side"},
     {"simulate", command_simulate, "speculation without models: what K and schedule would earn"},
     {"tune", command_tune, "measure which workgroup shapes are best on a device"},
     {"devices", command_devices, "list the Vulkan devices, and which one is used"},

@@ -1,9 +1,9 @@
 /* `outrider measure`: what is measured, kept and shown.
  *
- * measure.c is the command; measure_data.c reads the prompts, measure_run.c runs one of them with every
- * setting, measure_record.c keeps that as JSON and reads it back, measure_summary.c draws the
- * conclusions, and measure_text.c and measure_html.c show what stands in that summary: the numbers of
- * all forms are the same ones. */
+ * measure.c is the command; measure_data.c reads the prompts, measure_loop.c goes through them,
+ * measure_run.c runs one of them with every setting, measure_record.c keeps that as JSON and reads it
+ * back, measure_summary.c draws the conclusions, and measure_text.c and measure_html.c show what stands
+ * in that summary: the numbers of all forms are the same ones. */
 #ifndef OUTRIDER_APPS_MEASURE_H
 #define OUTRIDER_APPS_MEASURE_H
 
@@ -88,6 +88,13 @@ otr_result measure_prompt_run(measure *m, size_t prompt, measure_record *record,
 /* A few tokens of each setting, so that nothing is compiled or cold in the first measured run. */
 otr_result measure_warm_up(measure *m);
 void measure_record_free(measure_record *record);
+
+/* Takes the records of an earlier run of the same measurement. An exit code, with a message. */
+int measure_resume(measure *m, const char *path, const json_t *head);
+/* Measures prompts until the budget ends (0: all of them) or a signal comes; json: where the result is
+ * kept meanwhile, or NULL. An exit code, with a message; what was measured is in the records. */
+int measure_all(measure *m, const json_t *head, const char *json, double budget_s);
+int measure_write_json(const measure *m, const json_t *head, const char *path);
 
 /* A record as JSON and back. measure_record_read is false when the object isn't one of these settings. */
 json_t *measure_record_json(const measure *m, const measure_record *record);

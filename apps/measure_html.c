@@ -221,7 +221,7 @@ static void add_conditions(text *t, const json_t *summary)
                 json_integer_value(json_object_get(data, "prompts")), string_of(data, "fnv1a64"),
                 json_integer_value(json_object_get(o, "max_tokens")),
                 measure_number(o, "temperature"), json_integer_value(json_object_get(o, "seed")),
-                json_integer_value(json_object_get(o, "n_ctx")), string_of(o, "cache_type"));
+                json_integer_value(json_object_get(summary, "n_ctx")), string_of(o, "cache_type"));
     text_printf(t,
                 "<tr><td>made by</td><td>outrider %s, <code>outrider measure</code></td></tr>\n"
                 "</tbody></table></div>\n",

@@ -31,6 +31,15 @@ double measure_number(const json_t *object, const char *key)
 
 /* ------------------------------------------------------------------------------------ head */
 
+/* 0.8, not 0.800000012: what is read back is to be equal. */
+static double as_typed(float value)
+{
+    char digits[32];
+
+    snprintf(digits, sizeof(digits), "%.6g", (double)value);
+    return strtod(digits, NULL);
+}
+
 json_t *measure_head(const measure *m)
 {
     json_t *o = json_object(), *settings = json_array(), *tasks = json_array();
@@ -49,12 +58,12 @@ json_t *measure_head(const measure *m)
                                          (json_int_t)m->data.n_prompts, "tasks", tasks));
     bad |= json_object_set_new(
         o, "options",
-        json_pack("{s:o,s:I,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:b}", "settings", settings, "max_tokens",
-                  (json_int_t)m->n_predict, "temperature", (double)m->sampling.temperature, "top_k",
-                  (json_int_t)m->sampling.top_k, "top_p", (double)m->sampling.top_p, "min_p",
-                  (double)m->sampling.min_p, "seed", (json_int_t)m->sampling.seed, "n_ctx",
-                  (json_int_t)m->n_ctx, "cache_type", cache_type_name(m->cache_type), "ignore_eos",
-                  m->ignore_eos));
+        json_pack("{s:o,s:I,s:f,s:I,s:f,s:f,s:I,s:s,s:b}", "settings", settings, "max_tokens",
+                  (json_int_t)m->n_predict, "temperature", as_typed(m->sampling.temperature),
+                  "top_k", (json_int_t)m->sampling.top_k, "top_p", as_typed(m->sampling.top_p),
+                  "min_p", as_typed(m->sampling.min_p), "seed", (json_int_t)m->sampling.seed,
+                  "cache_type", cache_type_name(m->cache_type), "ignore_eos", m->ignore_eos));
+    bad |= json_object_set_new(o, "n_ctx", json_integer((json_int_t)m->n_ctx));
     if (!bad)
         return o;
     json_decref(o);
@@ -72,7 +81,8 @@ const char *measure_head_differs(const json_t *mine, const json_t *other)
         {"device", "uuid", "another device"},
         {"driver", "version", "another driver"},
         {"driver", "info", "another driver"},
-        {"options", NULL, "other options (K, -n, -c, sampling or cache type)"},
+        {"options", NULL, "other options (K, -n, sampling or cache type)"},
+        {"n_ctx", NULL, "another context size"},
         {"version", NULL, "another version of Outrider"},
     };
 

@@ -270,7 +270,9 @@ bool options_parse(const command_line *line, int argc, char **argv, void *settin
         const option *o = find_option(line, typed, length);
 
         if (typed[0] != '-' || !typed[1]) {
-            if (!line->takes_argument || *argument)
+            if (line->takes_arguments)
+                *code = store_item((option_list *)argument, typed);
+            else if (!line->takes_argument || *argument)
                 *code = fail(EXIT_CODE_USAGE,
                              "unexpected argument '%s'; 'outrider %s --help' "
                              "shows the usage",

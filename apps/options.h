@@ -49,6 +49,7 @@ typedef struct command_line {
     const char *notes;   /* after the options; NULL: none */
     bool takes_argument; /* one argument that is no option, a const char * */
     size_t argument_offset;
+    bool takes_arguments; /* any number of them, an option_list at argument_offset */
 } command_line;
 
 /* True: go on. False: leave with *code. */
