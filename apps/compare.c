@@ -120,6 +120,10 @@ static int read_result(compare_result *r)
                     "%s was written neither by 'outrider measure --json' nor by 'outrider bench "
                     "--json'",
                     r->path);
+    if (r->letter == 'A' && strcmp(schema, BENCH_SCHEMA) != 0 &&
+        strcmp(schema, MEASURE_SCHEMA) != 0)
+        return fail(EXIT_CODE_INPUT, "%s has the schema '%s', which this version doesn't know",
+                    r->path, schema);
     return EXIT_CODE_OK;
 }
 
@@ -291,11 +295,7 @@ int command_compare(int argc, char **argv)
     }
     if (code)
         goto done;
-    if (strcmp(string_of(results[0].root, NULL, "schema"), BENCH_SCHEMA) != 0 &&
-        strcmp(string_of(results[0].root, NULL, "schema"), MEASURE_SCHEMA) != 0)
-        code = fail(EXIT_CODE_INPUT, "%s has the schema '%s', which this version doesn't know",
-                    results[0].path, string_of(results[0].root, NULL, "schema"));
-    else if (n_refused + 1 < n)
+    if (n_refused + 1 < n)
         code = show(results, n, s.html);
     for (size_t i = 1; i < n; i++)
         if (results[i].refused.n)

@@ -257,8 +257,8 @@ void measure_html(text *t, const json_t *summary)
                 "</div>\n<p class=\"faint\">Speed-up of the setting over plain decoding: the "
                 "geometric mean over prompts, with its 95&nbsp;%% interval. p99: of a hundred "
                 "tokens one waits longer, plain and with the setting. <em>use</em>: the interval "
-                "of the best K is above 1. <em>don’t</em>: it is below 1, and auto’s is not "
-                "above. <em>auto</em>: all else.</p>\n<div class=\"plots\">\n");
+                "of the best K is above 1. <em>don’t</em>: it or auto’s is below 1, and "
+                "the other not above. <em>auto</em>: all else.</p>\n<div class=\"plots\">\n");
     plot_speedups(t, summary);
     plot_acceptance(t, summary);
     plot_costs(t, summary);

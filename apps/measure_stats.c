@@ -156,7 +156,7 @@ enum verdict decide_verdict(interval fixed, interval automatic, interval automat
 {
     if (fixed.low > 1 && !(automatic_by_fixed.low > 1))
         return VERDICT_USE;
-    if (fixed.high < 1 && !(automatic.low > 1))
+    if ((fixed.high < 1 && !(automatic.low > 1)) || (automatic.high < 1 && !(fixed.low > 1)))
         return VERDICT_DONT;
     return VERDICT_AUTO;
 }

@@ -55,8 +55,8 @@ const char *verdict_name(enum verdict verdict); /* "auto", "use", "dont" */
 /* The rule, of 95 % intervals: `fixed` is the speed-up of the K that measured best, `automatic` that of
  * auto, `automatic_by_fixed` the speed of auto by that of the K.
  *   use:  `fixed` lies above 1, and auto is not certainly faster than it;
- *   dont: `fixed` lies below 1, and auto does not lie above 1;
- *   auto: all else. It loses next to nothing where it was not decided, and wins where it is faster. */
+ *   dont: one of the two lies below 1, and the other not above it;
+ *   auto: all else: it is faster, or nothing was decided, where it loses next to nothing. */
 enum verdict decide_verdict(interval fixed, interval automatic, interval automatic_by_fixed);
 
 #endif

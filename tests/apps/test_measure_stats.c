@@ -82,6 +82,8 @@ START_TEST(test_verdict)
     ck_assert_int_eq(decide_verdict(slower, even, faster), VERDICT_DONT);
     ck_assert_int_eq(decide_verdict(slower, faster, faster), VERDICT_AUTO);
     ck_assert_int_eq(decide_verdict(open, even, same), VERDICT_AUTO);
+    ck_assert_int_eq(decide_verdict(open, slower, same), VERDICT_DONT);
+    ck_assert_int_eq(decide_verdict(faster, slower, slower), VERDICT_USE);
     ck_assert_int_eq(decide_verdict(unknown, unknown, unknown), VERDICT_AUTO);
     ck_assert_str_eq(verdict_name(VERDICT_DONT), "dont");
 }
