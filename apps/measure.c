@@ -88,11 +88,12 @@ static const command_line line = {
         "leave it to auto, with the speed-up, its 95 % interval, and what it does to the longest\n"
         "waits for a token. Ctrl-C ends it and keeps what was measured.\n"
         "A line of JSON is {\"prompt\": TEXT} and, if wanted, \"task\", \"max_tokens\" and\n"
-        "\"temperature\". docs/measure.md explains the rule and every number.\n",
+        "\"temperature\". apps/docs/measure.md explains the rule and every number.\n",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .notes = "--json: {schema, version, device, driver, model, draft, data, options, measured,\n"
-             "too_short, finished, overall, tasks: [...], prompts: [...]}; see docs/measure.md.\n",
+             "too_short, finished, overall, tasks: [...], prompts: [...]};\n"
+             "each field is explained in apps/docs/measure.md.\n",
 };
 
 /* ----------------------------------------------------------------------------------- options */
