@@ -7,14 +7,8 @@
 #include <string.h>
 
 #include "devices.h"
+#include "fnv.h"
 #include "output.h"
-
-uint64_t fnv_hash(uint64_t hash, const void *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
-    return hash;
-}
 
 static bool hash_file(const char *path, char out[17])
 {

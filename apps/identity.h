@@ -7,13 +7,8 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "engine.h"
-
-/* FNV-1a: tells contents apart, no protection against forgery. */
-#define FNV_START 0xcbf29ce484222325u
-uint64_t fnv_hash(uint64_t hash, const void *bytes, size_t n);
 
 /* Sets version, device, driver, model and draft (null without one). False when memory runs out, or a
  * model file can't be read again for its hash. */

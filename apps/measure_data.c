@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "identity.h"
+#include "fnv.h"
 #include "input.h"
 #include "message.h"
 #include "text.h"
