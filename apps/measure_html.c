@@ -202,8 +202,7 @@ static void add_conditions(text *t, const json_t *summary)
     const json_t *data = json_object_get(summary, "data");
     const json_t *o = json_object_get(summary, "options");
 
-    text_printf(
-        t, "<h2>Measured on</h2>\n<div class=\"wide\"><table><tbody>\n<tr><td>device</td><td>");
+    text_printf(t, "<h2>Measured on</h2>\n<table class=\"facts\"><tbody>\n<tr><td>device</td><td>");
     add_user_text(t, string_of(device, "name"));
     text_printf(t, "</td></tr>\n<tr><td>driver</td><td>");
     add_user_text(t, string_of(driver, "name"));
@@ -224,7 +223,7 @@ static void add_conditions(text *t, const json_t *summary)
                 json_integer_value(json_object_get(summary, "n_ctx")), string_of(o, "cache_type"));
     text_printf(t,
                 "<tr><td>made by</td><td>outrider %s, <code>outrider measure</code></td></tr>\n"
-                "</tbody></table></div>\n",
+                "</tbody></table>\n",
                 string_of(summary, "version"));
 }
 
