@@ -57,7 +57,7 @@ typedef struct measure_record {
     size_t n_ids;  /* of the prompt */
     measure_run runs[MEASURE_MAX_SETTINGS];
     /* Single passes behind the prompt, that the prediction is made of. */
-    double row_ms[MEASURE_MAX_ROWS]; /* [n-1]: target, n rows; the first is a median */
+    double row_ms[MEASURE_MAX_ROWS]; /* [n-1]: target, n rows */
     double draft_ms, draft_prefill_ms;
     char **pieces; /* [emitted]: texts of the output's tokens; NULL: not kept */
 } measure_record;

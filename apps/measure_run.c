@@ -7,10 +7,9 @@
 
 #include "interrupt.h"
 #include "measure.h"
-#include "measure_stats.h"
 
 #define WARM_UP_TOKENS 12
-#define PLAIN_PASSES 3
+#define PASS_ROUNDS 3
 #define MIN_TOKENS 2
 
 static uint64_t clock_ns(void)
@@ -176,28 +175,39 @@ static otr_result measure_draft_prefill(measure *m, double *ms)
     return result;
 }
 
-/* Times of passes behind the prompt. The plain ones and the draft's are spread among the others. */
+/* Whether a setting's blocks, or a plain step, have so many rows. */
+static bool is_used(const measure *m, uint32_t rows)
+{
+    for (size_t i = 0; i < m->n_settings; i++)
+        if (m->settings[i].draft_max + 1 == rows)
+            return true;
+    return false;
+}
+
+/* Mean times of passes behind the prompt: those of the settings' blocks in several rounds, the rest of
+ * the curve once. Means, since a generation's time is one. */
 static otr_result measure_passes(measure *m, measure_record *record, size_t prompt)
 {
-    double plain[PLAIN_PASSES], draft[PLAIN_PASSES];
     otr_result result = fill_session(m, prompt);
-    size_t n_plain = 0, n_draft = 0;
+    double ms = 0;
 
     if (result == OTR_OK)
         result = measure_draft_prefill(m, &record->draft_prefill_ms);
-    for (uint32_t rows = 2; rows <= MEASURE_MAX_ROWS && result == OTR_OK; rows++) {
-        if (rows % 6 == 2 && n_plain < PLAIN_PASSES) {
-            result = pass(m, OTR_EVALUATE_ROWS, 1, false, &plain[n_plain++]);
-            if (result == OTR_OK)
-                result = pass(m, OTR_EVALUATE_ROWS, 1, true, &draft[n_draft++]);
+    for (int round = 0; round < PASS_ROUNDS; round++) {
+        for (uint32_t rows = 1; rows <= MEASURE_MAX_ROWS && result == OTR_OK; rows++) {
+            bool used = is_used(m, rows);
+
+            if (!used && round)
+                continue;
+            result = pass(m, OTR_EVALUATE_ROWS, rows, false, &ms);
+            record->row_ms[rows - 1] += ms / (used ? PASS_ROUNDS : 1);
         }
         if (result == OTR_OK)
-            result = pass(m, OTR_EVALUATE_ROWS, rows, false, &record->row_ms[rows - 1]);
+            result = pass(m, OTR_EVALUATE_ROWS, 1, true, &ms);
+        record->draft_ms += ms / PASS_ROUNDS;
+        if (result != OTR_OK)
+            return result;
     }
-    if (result != OTR_OK)
-        return result;
-    record->row_ms[0] = median(plain, n_plain);
-    record->draft_ms = median(draft, n_draft);
     return OTR_OK;
 }
 

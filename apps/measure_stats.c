@@ -104,21 +104,6 @@ void percentiles(float *values, size_t n, double out[N_PERCENTILES])
     }
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-double median(double *values, size_t n)
-{
-    if (!n)
-        return NAN;
-    qsort(values, n, sizeof(*values), compare_doubles);
-    return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
-
 double expected_tokens(double alpha, uint32_t k)
 {
     double sum = 1, survival = 1;

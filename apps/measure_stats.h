@@ -34,7 +34,6 @@ interval interval_of_share(const double *hits, const double *trials, size_t n);
 /* p50, p95, p99 by nearest rank, and the largest; sorts the values. 0 without values. */
 #define N_PERCENTILES 4
 void percentiles(float *values, size_t n, double out[N_PERCENTILES]);
-double median(double *values, size_t n); /* sorts; NaN without values */
 
 /* Expected tokens of a block of K drafted ones, each accepted with chance alpha until the first miss,
  * and the target's own: (1 - alpha^(K+1)) / (1 - alpha) (Leviathan et al. 2023). */

@@ -137,19 +137,27 @@ static interval acceptance_of(group *g, size_t setting)
     return interval_of_share(g->hits, g->trials, g->n);
 }
 
-/* v(n): the median over prompts of a pass of n rows by the plain one beside it. */
-static double verify_cost_of(group *g, size_t rows)
+/* v(n): time of all prompts' passes of n rows by that of the plain ones beside them. */
+static double verify_cost_of(const group *g, size_t rows)
 {
-    for (size_t i = 0; i < g->n; i++)
-        g->logs[i] = g->records[i]->row_ms[rows - 1] / g->records[i]->row_ms[0];
-    return median(g->logs, g->n);
+    double of_rows = 0, plain = 0;
+
+    for (size_t i = 0; i < g->n; i++) {
+        of_rows += g->records[i]->row_ms[rows - 1];
+        plain += g->records[i]->row_ms[0];
+    }
+    return of_rows / plain;
 }
 
-static double cost_ratio_of(group *g)
+static double cost_ratio_of(const group *g)
 {
-    for (size_t i = 0; i < g->n; i++)
-        g->logs[i] = g->records[i]->draft_ms / g->records[i]->row_ms[0];
-    return median(g->logs, g->n);
+    double draft = 0, plain = 0;
+
+    for (size_t i = 0; i < g->n; i++) {
+        draft += g->records[i]->draft_ms;
+        plain += g->records[i]->row_ms[0];
+    }
+    return draft / plain;
 }
 
 /* From acceptance and the times of single passes, without those of the generations: the geometric mean
