@@ -161,7 +161,8 @@ void measure_text(text *t, const json_t *summary)
         return;
     }
     json_array_foreach(tasks, i, task) add_answer(t, task, width);
-    add_answer(t, overall, width);
+    if (json_array_size(tasks) != 1)
+        add_answer(t, overall, width);
     text_printf(t, "\n");
     add_head(t, summary);
     json_array_foreach(tasks, i, task) add_table(t, task);
