@@ -63,6 +63,7 @@ static const char style[] =
     "white-space:nowrap}th:first-child,td:first-child{text-align:left;padding-left:0}"
     "thead th{color:var(--faint);font-weight:500;vertical-align:bottom}"
     ".facts td{text-align:left;white-space:normal;overflow-wrap:anywhere;vertical-align:top}"
+    ".facts td:first-child{white-space:nowrap;overflow-wrap:normal}"
     ".strip{white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.7 ui-monospace,monospace;"
     "border:1px solid var(--rule);border-radius:8px;padding:.75rem 1rem;margin:.25rem 0 1rem}"
     ".strip span,.key{border-radius:3px}.a{background:var(--acc)}"

@@ -318,7 +318,7 @@ void plot_latencies(text *t, const json_t *summary)
     plot p = {
         .t = t,
         .x = {.log = true, .label = "milliseconds since the token before"},
-        .y = {.least = 0.1, .most = 100, .log = true, .label = "tokens that came later, %"},
+        .y = {.most = 100, .log = true, .label = "tokens that came later, %"},
         .width = WIDTH,
         .height = HEIGHT,
         .left = 48,
@@ -334,6 +334,7 @@ void plot_latencies(text *t, const json_t *summary)
     /* Tokens of a block come together: what is under a tenth of the plain median is "at once". */
     if (n[0])
         least = values[0][n[0] / 2] / 10;
+    p.y.least = n[0] > 1000 ? 0.01 : n[0] > 100 ? 0.1 : 1;
     p.x.least = fmax(least, 0.001);
     p.x.most = fmax(most * 1.2, 2 * p.x.least);
     begin_figure(t, "Waits for a token");
