@@ -1,6 +1,7 @@
 /* Runs a prompt with every setting of `outrider measure` (measure.h): plain, each K and auto one after
  * the other, beginning with another one each time, so that drift and a machine's mood meet all alike.
  * Each run begins with a rewound session. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -59,7 +60,8 @@ static void on_block(const otr_block *b, void *user)
         return;
     }
     for (uint32_t i = 0; i < b->n_tokens; i++) {
-        run->latency_ms[run->n_tokens] = b->latency_ms[i];
+        /* To the microsecond, as the result keeps it. */
+        run->latency_ms[run->n_tokens] = roundf(1e3f * b->latency_ms[i]) / 1e3f;
         run->origins[++run->n_tokens] = i < b->accepted            ? ORIGIN_ACCEPTED
                                         : !b->drafted              ? ORIGIN_PLAIN
                                         : b->accepted < b->drafted ? ORIGIN_REJECTED
