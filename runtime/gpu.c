@@ -11,15 +11,11 @@
 #include "tuning_file.h"
 
 /* volk reads its one global vkGetDeviceProcAddr while it fills a device table, and contexts may
- * have different loaders: the only process-wide state, held for the moment of that call. */
-static pthread_mutex_t volk_lock = PTHREAD_MUTEX_INITIALIZER;
-
+ * have different loaders: the caller holds loader_lock. */
 static void load_device_table(gpu *g)
 {
-    pthread_mutex_lock(&volk_lock);
     vkGetDeviceProcAddr = g->context->vk.vkGetDeviceProcAddr;
     volkLoadDeviceTable(&g->vk, g->device);
-    pthread_mutex_unlock(&volk_lock);
 }
 
 static otr_result create_device(gpu *g)
@@ -92,13 +88,16 @@ static otr_result create_device(gpu *g)
         extensions[info.enabledExtensionCount++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     if (facts->is_portability_subset)
         extensions[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
+    loader_lock();
     result = context->vk.vkCreateDevice(g->physical, &info, NULL, &g->device);
+    if (result == VK_SUCCESS)
+        load_device_table(g);
+    loader_unlock();
     if (result != VK_SUCCESS) {
         g->device = NULL;
         return context_fail_vk(context, result, "vkCreateDevice of device %u (%s)", g->index,
                                g->info->name);
     }
-    load_device_table(g);
     g->vk.vkGetDeviceQueue(g->device, g->queue_family, 0, &g->queue);
     return OTR_OK;
 }
@@ -155,7 +154,9 @@ static void destroy_gpu(gpu *g)
         g->vk.vkDestroyPipelineCache(g->device, g->pipeline_cache, NULL);
         g->vk.vkDestroyPipelineLayout(g->device, g->pipeline_layout, NULL);
         g->vk.vkDestroyDescriptorSetLayout(g->device, g->set_layout, NULL);
+        loader_lock();
         g->vk.vkDestroyDevice(g->device, NULL);
+        loader_unlock();
     }
     pthread_mutex_destroy(&g->queue_lock);
     pthread_mutex_destroy(&g->kernels_lock);
