@@ -535,7 +535,7 @@ otr_result otr_model_load(otr_context *context, const otr_model_params *params, 
 
     result = otr_device_find(context, params->device, &index);
     if (result == OTR_OK)
-        result = gpu_open(context, index, &model->gpu);
+        result = gpu_open(context, index, params->separate_device, &model->gpu);
     if (result != OTR_OK)
         goto fail;
     model->layers = calloc(model->h.n_layers, sizeof *model->layers);

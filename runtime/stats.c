@@ -25,13 +25,19 @@ void stats_free(stats_log *log)
     log->gaps_ms = log->plain_gaps_ms = NULL;
 }
 
-void stats_block(stats_log *log, const block_result *block, uint32_t n_requested)
+void stats_block(stats_log *log, const block_result *block, const controller_decision *decision,
+                 bool was_ready)
 {
+    uint32_t n_requested = decision->n_draft;
     otr_stats *s = log->stats;
     uint32_t verified = block->accepted + (block->accepted < block->drafted);
 
     s->blocks++;
     s->plain_blocks += n_requested == 0;
+    s->ngram_blocks += decision->drafter == DRAFTER_NGRAM;
+    s->ready_blocks += was_ready && decision->drafter == DRAFTER_MODEL;
+    if (decision->drafter == DRAFTER_MODEL && decision->schedule == SCHEDULE_PIPELINED)
+        s->pipelined_blocks++;
     s->drafted += block->drafted;
     s->verified += verified;
     s->accepted += block->accepted;

@@ -177,6 +177,10 @@ typedef struct otr_model_params {
     const char *device;                /* selector for otr_device_find; NULL: the default device */
     otr_progress_callback on_progress; /* bytes uploaded; NULL allowed */
     void *progress_user;
+    /* Opens the device anew for this model instead of sharing it with the context's other models: a
+     * draft on the target's own device then has a queue of its own, even where a device has only one.
+     */
+    bool separate_device;
 } otr_model_params;
 OTR_API otr_model_params otr_model_params_default(void);
 
@@ -236,7 +240,7 @@ typedef struct otr_session_params {
 } otr_session_params;
 OTR_API otr_session_params otr_session_params_default(void);
 
-/* draft may be NULL; both models must be of one context (and, for now, one device).
+/* draft may be NULL; both models must be of one context, and may be on different devices.
  * OTR_ERROR_VOCABULARY when their token strings differ; the message names the first difference. */
 OTR_API otr_result otr_session_create(otr_model *target, otr_model *draft,
                                       const otr_session_params *params, otr_session **session);
@@ -284,6 +288,19 @@ OTR_API const char *otr_finish_string(otr_finish finish);
  * acceptance. What it costs where it doesn't pay is at most 2 % of the time, and one block. */
 #define OTR_DRAFT_AUTO UINT32_MAX
 
+/* When the draft works. The text is the same. */
+typedef enum otr_schedule {
+    /* What is expected to be faster: pipelined only where the draft has a queue or device of its own;
+     * with fixed K serial. */
+    OTR_SCHEDULE_AUTO = 0,
+    OTR_SCHEDULE_SERIAL = 1,    /* before the target */
+    OTR_SCHEDULE_PIPELINED = 2, /* for the next block, while the target verifies this one */
+} otr_schedule;
+
+#define OTR_DRAFTER_MODEL 1u /* the session's draft */
+/* What followed the longest earlier occurrence of the text's end, prompt included; needs no model. */
+#define OTR_DRAFTER_NGRAM 2u
+
 typedef struct otr_generate_params {
     size_t size;
     otr_sampling sampling;
@@ -297,6 +314,11 @@ typedef struct otr_generate_params {
     /* One-row passes spread over the first blocks so that plain decoding is measured too. They
      * change nothing in the text. 0: none. */
     uint32_t plain_probes;
+    otr_schedule schedule;
+    /* Who may propose tokens: OTR_DRAFTER_* flags; 0: the session's draft, if it has one. With both
+     * and OTR_DRAFT_AUTO the one that is expected to gain more, block by block; with fixed K the n-gram
+     * drafter where it finds something. */
+    uint32_t drafters;
 } otr_generate_params;
 /* draft_max OTR_DRAFT_AUTO, plain_probes 4. */
 OTR_API otr_generate_params otr_generate_params_default(void);
@@ -341,6 +363,10 @@ typedef struct otr_stats {
     double latency_ms[OTR_LATENCY_PERCENTILES];
     double plain_latency_ms[OTR_LATENCY_PERCENTILES];
     uint64_t plain_blocks; /* of blocks: those with K = 0 */
+    uint64_t ngram_blocks; /* those that the n-gram drafter proposed */
+    /* Those of the draft that were verified while it went on drafting, and those for which it had done
+     * so in time; tokens that it drafted then in vain, which `drafted` leaves out. */
+    uint64_t pipelined_blocks, ready_blocks, dropped;
 } otr_stats;
 
 /* Generates from the end of the session's tokens, which must not be empty. on_text and stats may be
