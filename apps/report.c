@@ -64,7 +64,7 @@ const char *device_type_name(otr_device_type type)
 
 static void add_speculation(text *t, const engine *e, const otr_stats *stats)
 {
-    if (!e->draft) {
+    if (!e->draft && stats->plain_blocks == stats->blocks) {
         text_printf(t, "  draft       none (plain decoding)\n");
         return;
     }
@@ -79,6 +79,14 @@ static void add_speculation(text *t, const engine *e, const otr_stats *stats)
     if (stats->plain_blocks)
         text_printf(t, "  plain       %" PRIu64 " of %" PRIu64 " blocks\n", stats->plain_blocks,
                     stats->blocks);
+    if (stats->ngram_blocks)
+        text_printf(t, "  n-gram      %" PRIu64 " of %" PRIu64 " blocks\n", stats->ngram_blocks,
+                    stats->blocks);
+    if (stats->pipelined_blocks)
+        text_printf(t,
+                    "  pipelined   %" PRIu64 " of %" PRIu64 " blocks, the next one ready after "
+                    "%" PRIu64 "; %" PRIu64 " tokens dropped\n",
+                    stats->pipelined_blocks, stats->blocks, stats->ready_blocks, stats->dropped);
     if (stats->speedup > 0.0)
         text_printf(t, "  speed-up    %.2fx plain decoding%s (%.1f tokens/s in this run)\n",
                     stats->speedup, stats->speedup < 1.0 ? ": slower" : "",

@@ -25,12 +25,12 @@
 #define MAX_SEED 9007199254740992.0
 
 struct settings {
-    const char *model, *draft, *prompt, *file, *device;
+    const char *model, *draft, *prompt, *file, *device, *draft_device;
     otr_cache_type cache_type;
-    int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max;
+    int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max, schedule, drafter;
     double temperature, top_p, min_p, repeat_penalty;
     option_list stop;
-    bool escape, display_prompt, ignore_eos, json, quiet, validation;
+    bool escape, display_prompt, ignore_eos, json, quiet, verbose, validation;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -82,14 +82,28 @@ static const option options[] = {
     {{"--draft-max", "--draft", "--draft-n"}, OPTION_INTEGER, AT(draft_max), "K", -1, OTR_MAX_DRAFT,
      "tokens drafted a block; 0: plain decoding, the draft isn't\n"
      "loaded; -1: as many as pay, or none (default -1)"},
+    {{"--drafter"}, OPTION_CHOICE, AT(drafter), "model|ngram|both", 0, 0,
+     "who drafts; ngram: what followed an earlier occurrence of the\n"
+     "text's end, which needs no draft model (default model)"},
+    {{"--schedule"}, OPTION_CHOICE, AT(schedule), "auto|serial|pipelined", 0, 0,
+     "serial: the draft works before the target; pipelined: for the\n"
+     "next block while the target checks this one; auto: pipelined\n"
+     "where that is faster and the draft has a queue or device of\n"
+     "its own (default auto)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
      "index, UUID or part of a name: see 'outrider devices'"},
+    {{"-devd", "--draft-device", "--device-draft"}, OPTION_TEXT, AT(draft_device), "NAME", 0, 0,
+     "the draft's device; the target's own is opened a second time,\n"
+     "so that both run at once (default: shared with the target)"},
     {{"--no-display-prompt"}, OPTION_CLEAR, AT(display_prompt), NULL, 0, 0,
      "don't repeat the prompt before the text"},
     {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0,
      "print one JSON object at the end instead of the text"},
     {{"-q", "--quiet"}, OPTION_SET, AT(quiet), NULL, 0, 0,
      "no progress, statistics or warnings on standard error"},
+    {{"--verbose"}, OPTION_SET, AT(verbose), NULL, 0, 0,
+     "on standard error, for every block: who drafted, why, what it\n"
+     "brought, what was expected"},
     {{"--validate"}, OPTION_SET, AT(validation), NULL, 0, 0,
      "run under the Vulkan validation layers; exit code 1 if they\n"
      "complain"},
@@ -228,6 +242,9 @@ static otr_generate_params generate_params(const struct settings *settings, uint
     params.max_tokens = (int32_t)settings->n_predict;
     params.draft_max = settings->draft_max < 0 ? OTR_DRAFT_AUTO : (uint32_t)settings->draft_max;
     params.ignore_stop_tokens = settings->ignore_eos;
+    if (settings->schedule)
+        params.schedule = (otr_schedule)(settings->schedule - 1);
+    params.drafters = (uint32_t)settings->drafter; /* in the order of the flags */
     return params;
 }
 
@@ -317,8 +334,6 @@ static int generate(engine *e, const struct settings *settings, const text *prom
         stop_strings[i] = stops[i].data;
     params.stop_strings = stop_strings;
     params.n_stop_strings = settings->stop.n;
-    if (!e->draft)
-        params.draft_max = 0;
     session_params.n_ctx = (uint32_t)settings->n_ctx;
     session_params.cache_type = settings->cache_type;
     result = otr_session_create(e->target, e->draft, &session_params, &session);
@@ -396,11 +411,14 @@ int command_run(int argc, char **argv)
         code = read_prompt(&settings, &prompt);
     if (code)
         goto done;
+    bool uses_draft = settings.draft_max != 0 && settings.drafter != OTR_DRAFTER_NGRAM;
     params = (engine_params){
         .model = settings.model,
-        .draft = settings.draft_max != 0 ? settings.draft : NULL,
-        .with_demo_draft = settings.draft_max != 0,
+        .draft = uses_draft ? settings.draft : NULL,
+        .with_demo_draft = uses_draft,
         .device = settings.device,
+        .draft_device = settings.draft_device,
+        .verbose = settings.verbose,
         .validation = settings.validation,
         .quiet = settings.quiet,
     };

@@ -234,13 +234,16 @@ static void put_latency(json *j, const char *name, const double values[OTR_LATEN
         values[0], values[1], values[2], values[3]);
 }
 
-otr_result otr_stats_to_json(const otr_stats *s, char **out)
+otr_result otr_stats_to_json(const otr_stats *stats, char **out)
 {
     json j = {.capacity = 4096};
+    otr_stats own = {0};
+    const otr_stats *s = &own;
 
-    if (!s || !out)
+    if (!stats || !out || stats->size < sizeof stats->size)
         return OTR_ERROR_INVALID_ARGUMENT;
     *out = NULL;
+    memcpy(&own, stats, stats->size < sizeof own ? stats->size : sizeof own);
     j.text = malloc(j.capacity);
     if (!j.text)
         return OTR_ERROR_OUT_OF_MEMORY;
@@ -248,9 +251,18 @@ otr_result otr_stats_to_json(const otr_stats *s, char **out)
         const char *name;
         uint64_t value;
     } counters[] = {
-        {"prompt_tokens", s->prompt_tokens}, {"emitted", s->emitted},     {"blocks", s->blocks},
-        {"plain_blocks", s->plain_blocks},   {"drafted", s->drafted},     {"verified", s->verified},
-        {"accepted", s->accepted},           {"discarded", s->discarded},
+        {"prompt_tokens", s->prompt_tokens},
+        {"emitted", s->emitted},
+        {"blocks", s->blocks},
+        {"plain_blocks", s->plain_blocks},
+        {"ngram_blocks", s->ngram_blocks},
+        {"pipelined_blocks", s->pipelined_blocks},
+        {"ready_blocks", s->ready_blocks},
+        {"drafted", s->drafted},
+        {"verified", s->verified},
+        {"accepted", s->accepted},
+        {"discarded", s->discarded},
+        {"dropped", s->dropped},
     };
     const struct {
         const char *name;
