@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "device_overlap.h"
 #include "devices.h"
 #include "message.h"
 #include "options.h"
@@ -12,20 +13,22 @@
 #include "text.h"
 
 struct settings {
-    bool json, quiet;
+    bool json, quiet, overlap;
 };
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
 static const option options[] = {
     {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0, "print one JSON object"},
+    {{"--overlap"}, OPTION_SET, AT(overlap), NULL, 0, 0,
+     "measure what target and draft do at once on each device"},
     {{"-q", "--quiet"}, OPTION_SET, AT(quiet), NULL, 0, 0, "no warnings"},
 };
 /* clang-format on */
 
 static const command_line line = {
     .name = "devices",
-    .usage = "[--json]",
+    .usage = "[--json] [--overlap]",
     .about =
         "Lists the Vulkan devices. '*' marks the one that is used when none is named: discrete\n"
         "before integrated before virtual GPUs; a CPU device only when there is nothing else.\n"
@@ -34,7 +37,16 @@ static const command_line line = {
     .n_options = sizeof(options) / sizeof(options[0]),
     .notes =
         "Tiers: 0 the least that Vulkan 1.1 promises, 1 subgroup arithmetic and 16-bit storage,\n"
-        "2 fast 8-bit dot products, 3 cooperative matrices.\n",
+        "2 fast 8-bit dot products, 3 cooperative matrices.\n"
+        "--overlap runs the demo pair's target (5 rows) and draft (4 steps) alone and together: 0 "
+        "is\n"
+        "the sum of their times, 1 is the longer one. Shared: as run does it, the draft on a "
+        "second\n"
+        "queue if the device has one. Opened twice: what 'run --draft-device' gives for a draft "
+        "on\n"
+        "the target's device. In JSON: overlap {shared, separate}, each {overlap, target_s, "
+        "draft_s,\n"
+        "together_s}.\n",
 };
 
 static void add_uuid(text *t, const uint8_t uuid[16])
@@ -65,7 +77,7 @@ static void add_heaps(text *t, const otr_device_info *info)
                     info->heaps[i].device_local ? " (device)" : "");
 }
 
-static bool print_device(const otr_device_info *info)
+static bool print_device(const otr_device_info *info, const device_overlap *overlap)
 {
     text t = {0};
     bool written;
@@ -100,6 +112,8 @@ static bool print_device(const otr_device_info *info)
                 bytes_text(info->max_storage_binding_bytes).s,
                 info->has_timeline_semaphores ? "" : ", no timeline semaphores",
                 info->timestamp_valid_bits ? "" : ", no timestamps");
+    if (overlap)
+        device_overlap_append(&t, overlap);
     if (info->same_as >= 0)
         text_printf(&t, "     note     the same device as %" PRId32 " under another driver\n",
                     info->same_as);
@@ -174,6 +188,28 @@ json_t *device_json(const otr_device_info *info)
     return object;
 }
 
+static int show_device(log_sink *log, otr_context *context, const otr_device_info *info,
+                       const struct settings *settings, json_t *array)
+{
+    bool measured = settings->overlap && info->tier >= 0;
+    device_overlap overlap;
+    json_t *object;
+    int code = EXIT_CODE_OK;
+
+    if (measured)
+        code = device_overlap_measure(log, context, info->index, &overlap);
+    if (code)
+        return code;
+    if (!settings->json) {
+        print_device(info, measured ? &overlap : NULL);
+        return EXIT_CODE_OK;
+    }
+    object = device_json(info);
+    if (measured)
+        json_object_set_new(object, "overlap", device_overlap_json(&overlap));
+    return json_array_append_new(array, object) ? fail_memory() : EXIT_CODE_OK;
+}
+
 int command_devices(int argc, char **argv)
 {
     struct settings settings = {0};
@@ -205,12 +241,9 @@ int command_devices(int argc, char **argv)
             goto done;
         }
         n_usable += info.tier >= 0;
-        if (!settings.json)
-            print_device(&info);
-        else if (json_array_append_new(array, device_json(&info))) {
-            code = fail_memory();
+        code = show_device(&log, context, &info, &settings, array);
+        if (code)
             goto done;
-        }
     }
     if (settings.json && !output_json(json_pack("{s:O}", "devices", array)))
         code = EXIT_CODE_FAILED;

@@ -136,7 +136,7 @@ static void decide_fixed(generation *g, const controller_context *x)
 static void allow(generation *g)
 {
     controller_params *p = &g->s->controller.params;
-    bool apart = g->s->draft && (!g->s->joined || g->s->draft->place.queue);
+    bool apart = session_lanes_are_apart(g->s);
 
     p->drafters[DRAFTER_MODEL] = may_use(g, DRAFTER_MODEL);
     p->drafters[DRAFTER_NGRAM] = may_use(g, DRAFTER_NGRAM);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "overlap.h"
 #include "params.h"
 #include "verify.h"
 
@@ -276,6 +277,29 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
     return session_create(target, draft, params, &t, out);
 }
 
+bool session_lanes_are_apart(const otr_session *s)
+{
+    return s->draft && (!s->joined || s->draft->place.queue != s->target->place.queue);
+}
+
+/* So that the controller knows what pipelining is worth before it tries. */
+static otr_result learn_overlap(otr_session *s)
+{
+    otr_overlap overlap = {.size = sizeof overlap};
+
+    if (s->n_ctx < OVERLAP_ROOM + 1)
+        return OTR_OK;
+    otr_result result = overlap_measure(s, &overlap);
+    s->controller.overlap = overlap.overlap;
+    controller_record_pass(&s->controller, OVERLAP_ROWS, overlap.target_seconds * 1e3);
+    controller_record_draft_step(&s->controller, overlap.draft_seconds * 1e3 / OVERLAP_STEPS);
+    context_log(s->context, OTR_LOG_INFO,
+                "target %.2f ms, draft %.2f ms, together %.2f ms: overlap %.2f",
+                overlap.target_seconds * 1e3, overlap.draft_seconds * 1e3,
+                overlap.together_seconds * 1e3, overlap.overlap);
+    return result;
+}
+
 /* On the last queue of the target's device, or on a device of its own. */
 static otr_result create_draft(otr_session *s, lane_params *params)
 {
@@ -358,6 +382,8 @@ otr_result session_create(otr_model *target, otr_model *draft, const otr_session
         result = warm_up(s, s->target);
     if (result == OTR_OK && draft)
         result = warm_up(s, s->draft);
+    if (result == OTR_OK && session_lanes_are_apart(s))
+        result = learn_overlap(s);
     if (result != OTR_OK)
         goto fail;
     *out = s;

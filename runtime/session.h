@@ -61,6 +61,8 @@ otr_result session_create(otr_model *target, otr_model *draft, const otr_session
 otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_callback on_progress,
                            void *user);
 
+/* True when the draft has a queue or device of its own. */
+bool session_lanes_are_apart(const otr_session *s);
 /* The draft's cache is valid up to `length` at most. */
 void session_cut_draft(otr_session *s, uint32_t length);
 

@@ -424,6 +424,19 @@ typedef struct otr_measurement {
  * long they took. The session keeps its tokens; its cache is filled first. */
 OTR_API otr_result otr_session_measure(otr_session *session, const otr_measure_params *params,
                                        otr_measurement *measurement);
+typedef struct otr_overlap {
+    size_t size;           /* set by the caller */
+    double target_seconds; /* a pass of 5 rows alone; medians of three */
+    double draft_seconds;  /* a chain of 4 draft steps alone */
+    double together_seconds;
+    /* What both together save of the shorter one: 0 where they take the sum of their times, 1 where the
+     * longer one hides the other. */
+    double overlap;
+} otr_overlap;
+/* Runs target and draft alone and together, as a pipelined generation would. The session keeps its
+ * tokens. */
+OTR_API otr_result otr_session_measure_overlap(otr_session *session, otr_overlap *overlap);
+
 /* Bandwidth of copies between buffers on the session's device, bytes read and written counted. */
 OTR_API otr_result otr_session_measure_copy(otr_session *session, double *bytes_per_second);
 
