@@ -20,12 +20,13 @@
 #include "progress.h"
 #include "report.h"
 #include "text.h"
+#include "trace.h"
 
 /* Integers that every JSON reader keeps exactly. */
 #define MAX_SEED 9007199254740992.0
 
 struct settings {
-    const char *model, *draft, *prompt, *file, *device, *draft_device;
+    const char *model, *draft, *prompt, *file, *device, *draft_device, *trace;
     otr_cache_type cache_type;
     int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max, schedule, drafter;
     double temperature, top_p, min_p, repeat_penalty;
@@ -95,6 +96,9 @@ static const option options[] = {
     {{"-devd", "--draft-device", "--device-draft"}, OPTION_TEXT, AT(draft_device), "NAME", 0, 0,
      "the draft's device; the target's own is opened a second time,\n"
      "so that both run at once (default: shared with the target)"},
+    {{"--trace"}, OPTION_TEXT, AT(trace), "FILE", 0, 0,
+     "write what was drafted and accepted, token by token, for\n"
+     "'outrider simulate'"},
     {{"--no-display-prompt"}, OPTION_CLEAR, AT(display_prompt), NULL, 0, 0,
      "don't repeat the prompt before the text"},
     {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0,
@@ -322,6 +326,7 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     otr_stats stats = {.size = sizeof(stats), .finish = OTR_FINISH_ERROR};
     const char **stop_strings = calloc(settings->stop.n + 1, sizeof(*stop_strings));
     otr_session *session = NULL;
+    trace_log trace = {0};
     const int32_t *ids;
     size_t n_prompt = 0, n_all = 0;
     otr_result result;
@@ -348,6 +353,10 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     otr_session_tokens(session, &n_prompt);
     if (settings->display_prompt && !settings->json)
         stream_write(&stream, text_string(prompt), prompt->n);
+    if (settings->trace) {
+        params.on_block = trace_add_block;
+        params.block_user = &trace;
+    }
     result = otr_generate(session, &params, on_text, &stream, &stats);
     if (stream.terminal && !stream.collect && !stream.ends_line)
         output_write("\n", 1);
@@ -367,6 +376,11 @@ static int generate(engine *e, const struct settings *settings, const text *prom
         if (!output_json(result_object(e, &stream, ids + n_prompt, n_all, seed, &stats)) && !code)
             code = EXIT_CODE_FAILED;
     }
+    if (settings->trace && began) {
+        ids = otr_session_tokens(session, &n_all);
+        int traced = trace_write(&trace, settings->trace, ids, n_prompt, &stats);
+        code = code ? code : traced;
+    }
     /* A failed write has its own message; statistics of what nobody got are noise. */
     finished = output_finish(code);
     if (began && !settings->quiet && finished == code) {
@@ -380,6 +394,7 @@ done:
     otr_session_destroy(&session);
     free(stop_strings);
     text_free(&stream.collected);
+    trace_log_free(&trace);
     return code;
 }
 

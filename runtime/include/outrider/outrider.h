@@ -301,6 +301,30 @@ typedef enum otr_schedule {
 /* What followed the longest earlier occurrence of the text's end, prompt included; needs no model. */
 #define OTR_DRAFTER_NGRAM 2u
 
+/* One block of a generation: what was decided, and what came of it. */
+typedef struct otr_block {
+    size_t size;
+    bool is_first;      /* the token after the prefill, which is no block: no other field but
+                             n_tokens, tokens and total_ms counts */
+    uint32_t drafter;   /* an OTR_DRAFTER_* flag; 0: a plain step */
+    bool pipelined;     /* the draft went on for the next block */
+    bool was_ready;     /* what was verified was drafted while the block before was verified */
+    const char *reason; /* of the decision, such as "pays", "probe", "loss budget" */
+    uint32_t drafted, accepted;
+    uint32_t n_tokens;          /* accepted + 1, those that will be discarded included */
+    const int32_t *tokens;      /* [n_tokens]: accepted ones, then the target's own */
+    const float *probabilities; /* [drafted]: the draft's own, of its tokens; NULL: n-gram, plain */
+    int32_t rejected;           /* the drafted token that the target's own one replaced, or -1 */
+    double total_ms;            /* since the end of the block before */
+    double catch_up_ms;         /* of it: bringing the draft's cache up to date */
+    double draft_ms, verify_ms; /* of it; 0: not measured */
+    double expected_speedup;    /* of the decision, over plain decoding; 0 with fixed K */
+    double plain_ms, draft_step_ms; /* what is believed after the block; 0: not known */
+    double budget_ms;               /* what may be lost with OTR_DRAFT_AUTO */
+} otr_block;
+/* Called after each block, before its text. The pointers are valid during the call. */
+typedef void (*otr_block_callback)(const otr_block *block, void *user);
+
 typedef struct otr_generate_params {
     size_t size;
     otr_sampling sampling;
@@ -319,6 +343,8 @@ typedef struct otr_generate_params {
      * and OTR_DRAFT_AUTO the one that is expected to gain more, block by block; with fixed K the n-gram
      * drafter where it finds something. */
     uint32_t drafters;
+    otr_block_callback on_block; /* NULL allowed */
+    void *block_user;
 } otr_generate_params;
 /* draft_max OTR_DRAFT_AUTO, plain_probes 4. */
 OTR_API otr_generate_params otr_generate_params_default(void);
