@@ -41,7 +41,7 @@ static const option options[] = {
      "target model, GGUF (default: the demo pair)"},
     {{"-md", "--draft-model", "--model-draft"}, OPTION_TEXT, AT(draft), "FILE", 0, 0,
      "draft model, of the same vocabulary\n"
-     "(default with -m: none, plain decoding)"},
+     "(default with -m: none)"},
     {{"-p", "--prompt"}, OPTION_TEXT, AT(prompt), "TEXT", 0, 0,
      "text to continue; \\n, \\t, \\\", \\\\ and \\xHH are replaced"},
     {{"-f", "--file"}, OPTION_TEXT, AT(file), "FILE", 0, 0,
@@ -85,7 +85,8 @@ static const option options[] = {
      "loaded; -1: as many as pay, or none (default -1)"},
     {{"--drafter"}, OPTION_CHOICE, AT(drafter), "model|ngram|both", 0, 0,
      "who drafts; ngram: what followed an earlier occurrence of the\n"
-     "text's end, which needs no draft model (default model)"},
+     "text's end, which needs no draft model (default: with\n"
+     "--draft-max -1 both, else the draft model)"},
     {{"--schedule"}, OPTION_CHOICE, AT(schedule), "auto|serial|pipelined", 0, 0,
      "serial: the draft works before the target; pipelined: for the\n"
      "next block while the target checks this one; auto: pipelined\n"

@@ -85,7 +85,7 @@ static bool may_use(const generation *g, enum drafter drafter)
 
     if (drafter == DRAFTER_MODEL)
         return g->s->draft && g->p->draft_max && (!asked || asked & OTR_DRAFTER_MODEL);
-    return g->p->draft_max && asked & OTR_DRAFTER_NGRAM;
+    return asked ? g->p->draft_max && asked & OTR_DRAFTER_NGRAM : g->p->draft_max == OTR_DRAFT_AUTO;
 }
 
 /* The n-gram drafter knows the text up to its last token. */

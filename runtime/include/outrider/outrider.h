@@ -339,9 +339,9 @@ typedef struct otr_generate_params {
      * change nothing in the text. 0: none. */
     uint32_t plain_probes;
     otr_schedule schedule;
-    /* Who may propose tokens: OTR_DRAFTER_* flags; 0: the session's draft, if it has one. With both
-     * and OTR_DRAFT_AUTO the one that is expected to gain more, block by block; with fixed K the n-gram
-     * drafter where it finds something. */
+    /* Who may propose tokens: OTR_DRAFTER_* flags. 0: with OTR_DRAFT_AUTO all there are, block by
+     * block the one that is expected to gain most; with fixed K the session's draft, if it has one. With
+     * fixed K and both the n-gram drafter goes first, where it finds something. */
     uint32_t drafters;
     otr_block_callback on_block; /* NULL allowed */
     void *block_user;
