@@ -399,6 +399,18 @@ done:
     return code;
 }
 
+/* With a target of one's own there is a draft only if it is named. */
+static int check_draft(const struct settings *settings)
+{
+    const char *wants = settings->draft_device                  ? "--draft-device"
+                        : settings->drafter & OTR_DRAFTER_MODEL ? "--drafter model"
+                                                                : NULL;
+
+    if (!wants || settings->draft || !settings->model || !settings->draft_max)
+        return EXIT_CODE_OK;
+    return fail(EXIT_CODE_USAGE, "%s needs a draft model (-md)", wants);
+}
+
 int command_run(int argc, char **argv)
 {
     struct settings settings = {
@@ -422,7 +434,9 @@ int command_run(int argc, char **argv)
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         goto done;
-    code = read_stops(&settings, &stops);
+    code = check_draft(&settings);
+    if (!code)
+        code = read_stops(&settings, &stops);
     if (!code)
         code = read_prompt(&settings, &prompt);
     if (code)

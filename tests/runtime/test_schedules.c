@@ -8,167 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "models.h"
-#include "session.h"
-
-#define MAX_PROMPT 220
-#define MAX_OUTPUT 40
+#include "schedule_cases.h"
 
 static bool slow_suite, two_devices;
 
-/* --------------------------------------------------------------------------- what is set up */
-
-enum place { SHARED, SEPARATE, OTHER_DEVICE, SWAPPED_DEVICES };
-
-static const struct kind {
-    const char *target, *draft;
-    enum place place;
-} kinds[] = {
-    {MODEL_STORIES, MODEL_STORIES, SHARED},    {MODEL_STORIES, MODEL_STORIES, SEPARATE},
-    {MODEL_TARGET, MODEL_DRAFT, SEPARATE},     {MODEL_TARGET, MODEL_RANDOM_DRAFT, SEPARATE},
-    {MODEL_TARGET, MODEL_DRAFT, OTHER_DEVICE}, {MODEL_STORIES, MODEL_STORIES, SWAPPED_DEVICES},
-};
-#define N_KINDS 4
-#define N_TWO_DEVICE_KINDS 2
-
-static otr_context *context;
-static otr_model *target, *draft;
-static otr_session *session;
-
-static otr_model *load_on(const char *path, const char *device, bool separate)
-{
-    otr_model_params params = otr_model_params_default();
-    otr_model *model = NULL;
-
-    params.path = source_path(path);
-    params.device = device;
-    params.separate_device = separate;
-    ck_assert_int_eq(otr_model_load(context, &params, &model), OTR_OK);
-    return model;
-}
-
-static void open_kind(const struct kind *k, uint32_t n_ctx)
-{
-    bool swapped = k->place == SWAPPED_DEVICES;
-
-    context = open_context();
-    target = load_on(k->target, swapped ? "SwiftShader" : NULL, false);
-    draft = load_on(k->draft, k->place == OTHER_DEVICE ? "SwiftShader" : NULL,
-                    k->place == SEPARATE);
-    session = open_session(target, draft, n_ctx);
-}
-
-static void close_kind(void)
-{
-    otr_session_destroy(&session);
-    otr_model_destroy(&draft);
-    otr_model_destroy(&target);
-    close_context(&context);
-}
-
 /* ------------------------------------------------------------------------------- same text */
-
-static const struct mode {
-    const char *name;
-    uint32_t drafters;
-    otr_schedule schedule;
-    bool is_auto, is_forced;
-} modes[] = {
-    {"serial", OTR_DRAFTER_MODEL, OTR_SCHEDULE_SERIAL, false, false},
-    {"pipelined", OTR_DRAFTER_MODEL, OTR_SCHEDULE_PIPELINED, false, false},
-    {"n-gram", OTR_DRAFTER_NGRAM, OTR_SCHEDULE_AUTO, false, false},
-    {"both", OTR_DRAFTER_MODEL | OTR_DRAFTER_NGRAM, OTR_SCHEDULE_PIPELINED, false, false},
-    {"auto", OTR_DRAFTER_MODEL | OTR_DRAFTER_NGRAM, OTR_SCHEDULE_AUTO, true, false},
-    {"auto pipelined", OTR_DRAFTER_MODEL, OTR_SCHEDULE_PIPELINED, true, false},
-    {"forced", OTR_DRAFTER_MODEL | OTR_DRAFTER_NGRAM, OTR_SCHEDULE_AUTO, true, true},
-};
-#define N_MODES (sizeof modes / sizeof modes[0])
-
-typedef struct forcing {
-    uint64_t random;
-    uint32_t n_late_starts; /* of a draft in the middle of the text */
-} forcing;
-
-static double random_share(uint64_t *random)
-{
-    return (next_random(random) % 1000 + 1) / 1000.0;
-}
-
-/* New beliefs after every token, so that the next block may be anything. */
-static bool change_mind(const char *text, size_t n_bytes, void *user)
-{
-    forcing *f = user;
-    controller *c = &session->controller;
-    double ms = 1;
-
-    (void)text, (void)n_bytes;
-    f->n_late_starts += session->draft->origin > 0;
-    for (int i = 0; i < CONTROLLER_MAX_ROWS; i++) {
-        c->target[i] = (measured_time){.ms = ms, .n = 8};
-        ms += 0.3 * random_share(&f->random);
-    }
-    c->draft = (measured_time){.ms = 0.3 * random_share(&f->random), .n = 8};
-    c->overlap = random_share(&f->random);
-    c->run_ms = 0;
-    c->loss_ms = -6 * random_share(&f->random);
-    /* All of the text, or only its end, or nothing is affordable. */
-    c->catch_up.ms = controller_budget_ms(c) / (30 + next_random(&f->random) % 300);
-    c->catch_up.n = 8;
-    c->params.schedules[SCHEDULE_SERIAL] = next_random(&f->random) % 2;
-    c->params.schedules[SCHEDULE_PIPELINED] = !c->params.schedules[SCHEDULE_SERIAL] ||
-                                              next_random(&f->random) % 2;
-    for (int i = 0; i < N_DRAFTERS; i++) {
-        calibration *k = &c->drafters[i].calibration;
-        memset(k, 0, sizeof *k);
-        k->tries = 20;
-        k->hits = 20 * random_share(&f->random);
-        c->drafters[i].n_blocks = 1;
-        c->drafters[i].on = true;
-        c->params.drafters[i] = next_random(&f->random) % 4 != 0;
-    }
-    return true;
-}
-
-static void random_case(uint64_t *random, int number, otr_generate_params *p, int32_t *prompt,
-                        size_t *n_prompt, uint32_t n_vocab)
-{
-    bool repeats = next_random(random) % 2;
-
-    *n_prompt = number % 4 ? 1 + next_random(random) % 30 : MAX_PROMPT - next_random(random) % 20;
-    for (size_t i = 0; i < *n_prompt; i++)
-        prompt[i] = repeats && i >= 5 ? prompt[i - 5] : (int32_t)(next_random(random) % n_vocab);
-    *p = otr_generate_params_default();
-    p->sampling.seed = next_random(random);
-    p->sampling.temperature = (const float[]){0, 0.6f, 1.1f}[next_random(random) % 3];
-    p->sampling.repeat_penalty = next_random(random) % 4 ? 1.0f : 1.3f;
-    p->max_tokens = 1 + (int32_t)(next_random(random) % MAX_OUTPUT);
-    p->ignore_stop_tokens = next_random(random) % 2;
-}
-
-static void run_case(const struct mode *m, otr_generate_params p, uint64_t *random,
-                     const int32_t *prompt, size_t n_prompt, int32_t *ids, size_t *n,
-                     otr_stats *stats, forcing *f)
-{
-    size_t n_tokens;
-
-    p.drafters = m->drafters;
-    p.schedule = m->schedule;
-    p.draft_max = m->is_auto ? OTR_DRAFT_AUTO : 1 + next_random(random) % OTR_MAX_DRAFT;
-    ck_assert_int_eq(otr_session_rewind(session, 0), OTR_OK);
-    ck_assert_int_eq(otr_session_append(session, prompt, n_prompt, NULL, NULL), OTR_OK);
-    *stats = (otr_stats){.size = sizeof *stats};
-    ck_assert_int_eq(otr_generate(session, &p, m->is_forced ? change_mind : NULL, f, stats),
-                     OTR_OK);
-    const int32_t *tokens = otr_session_tokens(session, &n_tokens);
-    *n = n_tokens - n_prompt;
-    memcpy(ids, tokens + n_prompt, *n * sizeof *ids);
-    ck_assert_uint_eq(stats->emitted, 1 + stats->accepted + stats->blocks - stats->discarded);
-    ck_assert_uint_le(stats->ready_blocks, stats->blocks);
-    if (m->drafters == OTR_DRAFTER_NGRAM)
-        ck_assert_uint_eq(stats->ngram_blocks + stats->plain_blocks, stats->blocks);
-    if (m->schedule == OTR_SCHEDULE_SERIAL)
-        ck_assert_uint_eq(stats->pipelined_blocks + stats->dropped, 0);
-}
 
 static void compare_modes(const struct kind *k, int n_cases)
 {
@@ -396,6 +240,23 @@ START_TEST(overlap_is_measured)
 }
 END_TEST
 
+/* Plain decoding costs nothing of the draft: its lane submits nothing. */
+START_TEST(off_submits_nothing)
+{
+    enum { N = 10 };
+    int32_t ids[N];
+    otr_generate_params p = fixed(OTR_SCHEDULE_PIPELINED, 0, N);
+
+    open_kind(&kinds[_i], 64);
+    uint32_t n_before = session->chain.submission.n_commands; /* of measuring the overlap */
+    ck_assert_uint_eq(generate_ids(session, story, N_STORY, &p, ids, N, NULL), N);
+    ck_assert_uint_eq(session->draft->length, 0);
+    ck_assert_uint_eq(session->chain.submission.n_commands, n_before);
+    ck_assert(session->chain.new_parameters);
+    close_kind();
+}
+END_TEST
+
 /* Text that repeats itself needs no draft model. */
 START_TEST(ngram_drafts_what_repeats)
 {
@@ -445,6 +306,7 @@ int main(int argc, char **argv)
         tcase_add_loop_test(tests, cancelled_generations_leave_nothing_behind, 0, 2);
         tcase_add_test(tests, chains_stop_early);
         tcase_add_loop_test(tests, overlap_is_measured, 0, 2);
+        tcase_add_loop_test(tests, off_submits_nothing, 0, 2);
         tcase_add_test(tests, ngram_drafts_what_repeats);
     }
     suite_add_tcase(suite, tests);
