@@ -348,7 +348,7 @@ static void learn(generation *g, const block_result *block, const block_times *t
 
 /* What happened, for the application and the log. */
 static void tell(const generation *g, const block_result *block, const block_times *times,
-                 bool was_ready)
+                 bool was_ready, uint32_t n_given)
 {
     static const char *const names[N_DRAFTERS] = {"plain", "draft", "n-gram"};
     static const uint32_t flags[N_DRAFTERS] = {0, OTR_DRAFTER_MODEL, OTR_DRAFTER_NGRAM};
@@ -362,8 +362,9 @@ static void tell(const generation *g, const block_result *block, const block_tim
         .reason = decision_reason_string(d->reason),
         .drafted = block->drafted,
         .accepted = block->accepted,
-        .n_tokens = block->n_tokens,
+        .n_tokens = n_given,
         .tokens = block->tokens,
+        .latency_ms = g->log.gaps_ms + g->log.n_gaps - n_given,
         .probabilities = d->drafter == DRAFTER_MODEL ? block->probabilities : NULL,
         .rejected = block->rejected,
         .total_ms = (double)block->total_ns / 1e6,
@@ -389,11 +390,13 @@ static void tell(const generation *g, const block_result *block, const block_tim
 
 static void tell_first(const generation *g, const block_result *block)
 {
+    static const float none = 0;
     const otr_block told = {
         .size = sizeof told,
         .is_first = true,
         .n_tokens = block->n_tokens,
         .tokens = block->tokens,
+        .latency_ms = &none,
         .rejected = -1,
         .total_ms = (double)block->total_ns / 1e6,
     };
@@ -420,8 +423,11 @@ static otr_result next_block(generation *g)
     stats_block(&g->log, &block, &g->decision, was_ready);
     if (g->p->draft_max == OTR_DRAFT_AUTO)
         learn(g, &block, &times);
-    tell(g, &block, &times, was_ready);
-    return give_out(g, &block);
+    uint32_t n_before = s->n_tokens;
+    result = give_out(g, &block);
+    if (result == OTR_OK)
+        tell(g, &block, &times, was_ready, s->n_tokens - n_before);
+    return result;
 }
 
 otr_result block_loop_run(generation *g)
@@ -433,10 +439,10 @@ otr_result block_loop_run(generation *g)
     allow(g);
     g->n_plain_left = long_enough && g->p->draft_max != OTR_DRAFT_AUTO ? g->p->plain_probes : 0;
     otr_result result = verify_first(s, &block);
-    if (result == OTR_OK) {
-        tell_first(g, &block);
+    if (result == OTR_OK)
         result = give_out(g, &block);
-    }
+    if (result == OTR_OK)
+        tell_first(g, &block);
     while (result == OTR_OK && !g->finished) {
         if (atomic_load(&s->cancelled))
             finish(g, OTR_FINISH_CANCELLED);

@@ -311,8 +311,9 @@ typedef struct otr_block {
     bool was_ready;     /* what was verified was drafted while the block before was verified */
     const char *reason; /* of the decision, such as "pays", "probe", "loss budget" */
     uint32_t drafted, accepted;
-    uint32_t n_tokens;          /* accepted + 1, those that will be discarded included */
-    const int32_t *tokens;      /* [n_tokens]: accepted ones, then the target's own */
+    uint32_t n_tokens;       /* accepted + 1, or fewer where the generation ended among them */
+    const int32_t *tokens;   /* [n_tokens]: accepted ones, then the target's own */
+    const float *latency_ms; /* [n_tokens]: since the token before was given out; 0 for the first */
     const float *probabilities; /* [drafted]: the draft's own, of its tokens; NULL: n-gram, plain */
     int32_t rejected;           /* the drafted token that the target's own one replaced, or -1 */
     double total_ms;            /* since the end of the block before */
@@ -322,7 +323,8 @@ typedef struct otr_block {
     double plain_ms, draft_step_ms; /* what is believed after the block; 0: not known */
     double budget_ms;               /* what may be lost with OTR_DRAFT_AUTO */
 } otr_block;
-/* Called after each block, before its text. The pointers are valid during the call. */
+/* Called on the thread of otr_generate after each block, its text given out. The pointers are valid
+ * during the call. */
 typedef void (*otr_block_callback)(const otr_block *block, void *user);
 
 typedef struct otr_generate_params {
