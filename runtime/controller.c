@@ -1,5 +1,6 @@
 /* The controller (controller.h): estimates of times and acceptances, the best option of the next
  * block, and the loss budget that every risk is paid from. */
+#include "controller_plan.h"
 #include "controller_times.h"
 
 #include <math.h>
@@ -114,84 +115,6 @@ double controller_acceptance(const controller *c, enum drafter drafter)
     return calibration_mean(&c->drafters[drafter].calibration);
 }
 
-/* A way to run the next block. */
-typedef struct plan {
-    enum drafter drafter;
-    enum schedule schedule;
-    uint32_t n_draft;
-    double tokens, ms;
-} plan;
-
-static double rate(const plan *p)
-{
-    return p->ms > 0 ? p->tokens / p->ms : 0;
-}
-
-/* Time of a block whose chance of full acceptance, with the guess of the bonus token, is `whole`
- * (notes on pipelining: h max(v, (K+1)c) + (1-h)(v + Kc), for an overlap of 1). */
-static double block_ms(const controller *c, const plan *p, double whole, bool ready,
-                       bool optimistic)
-{
-    double verify = times_target_ms(c, p->n_draft + 1, optimistic);
-
-    if (p->drafter == DRAFTER_NGRAM)
-        return verify;
-    double chain = p->n_draft * controller_draft_ms(c);
-    double ahead = chain + controller_draft_ms(c);
-    if (p->schedule == SCHEDULE_SERIAL)
-        return verify + (ready ? 0 : chain);
-    double shorter = ahead < verify ? ahead : verify;
-    double together = ahead + verify - c->overlap * shorter;
-    return whole * together + (1 - whole) * (chain + verify + (1 - c->overlap) * shorter);
-}
-
-typedef struct chances {
-    double at[CONTROLLER_MAX_DRAFT]; /* of each token, those before it accepted */
-    double mean;
-} chances;
-
-static chances estimate(const controller *c, enum drafter drafter, const controller_context *x)
-{
-    const calibration *k = &c->drafters[drafter].calibration;
-    chances out;
-
-    out.mean = calibration_mean(k);
-    if (drafter == DRAFTER_NGRAM) {
-        double of_band = calibration_of_band(k, calibration_match_band(x->ngram_match));
-        /* The match tells about the first tokens, the position about the rest. */
-        for (uint32_t i = 0; i < CONTROLLER_MAX_DRAFT; i++)
-            out.at[i] = times_clamp(of_band * calibration_at(k, i) / out.mean, 0.001, 0.999);
-        return out;
-    }
-    for (uint32_t i = 0; i < CONTROLLER_MAX_DRAFT; i++)
-        out.at[i] = calibration_at(k, i);
-    return out;
-}
-
-/* The best K of a drafter and schedule; plans with n_draft 0 have no gain. */
-static plan best_plan(const controller *c, enum drafter drafter, enum schedule schedule,
-                      const chances *a, uint32_t most, double extra_ms, bool optimistic)
-{
-    plan best = {.drafter = DRAFTER_NONE, .tokens = 1, .ms = times_plain_ms(c)};
-    double survival = 1, tokens = 1;
-    double start = rate(&best);
-    bool any = false;
-
-    for (uint32_t k = 1; k <= most; k++) {
-        survival *= a->at[k - 1];
-        tokens += survival;
-        plan p = {.drafter = drafter, .schedule = schedule, .n_draft = k, .tokens = tokens};
-        p.ms = block_ms(c, &p, survival * (k < CONTROLLER_MAX_DRAFT ? a->at[k] : a->mean), false,
-                        optimistic) +
-               extra_ms;
-        if (!any ? rate(&p) > start : rate(&p) > rate(&best)) {
-            best = p;
-            any = true;
-        }
-    }
-    return best;
-}
-
 /* Could this drafter gain at all, if every token were accepted? */
 static bool could_pay(const controller *c, enum drafter drafter, uint32_t most)
 {
@@ -203,7 +126,7 @@ static bool could_pay(const controller *c, enum drafter drafter, uint32_t most)
         all.at[i] = c->draft.n > 0 ? 1 : 0.9; /* a prior of costs needs more room */
     for (int s = 0; s < N_SCHEDULES; s++)
         if (c->params.schedules[s] &&
-            best_plan(c, drafter, (enum schedule)s, &all, most, 0, true).n_draft)
+            plan_best(c, drafter, (enum schedule)s, &all, most, 0, true).n_draft)
             return true;
     return false;
 }
@@ -225,7 +148,7 @@ static uint32_t payable_rows(const controller *c, uint32_t lag)
 static void set_stops(const controller *c, const plan *p, const chances *a, controller_decision *d)
 {
     const calibration *k = &c->drafters[p->drafter].calibration;
-    double lambda = rate(p);
+    double lambda = plan_rate(p);
 
     for (uint32_t i = 0; i < CONTROLLER_BANDS; i++)
         d->band_acceptance[i] = (float)calibration_of_band(k, i);
@@ -253,7 +176,7 @@ static void stretch(const controller *c, plan *p, uint32_t most)
     chances upper = {.mean = calibration_upper_mean(k)};
     for (int i = 0; i < CONTROLLER_MAX_DRAFT; i++)
         upper.at[i] = upper.mean;
-    plan longer = best_plan(c, DRAFTER_MODEL, p->schedule, &upper, most, 0, false);
+    plan longer = plan_best(c, DRAFTER_MODEL, p->schedule, &upper, most, 0, false);
     if (longer.n_draft > p->n_draft)
         p->n_draft = longer.n_draft;
 }
@@ -275,7 +198,7 @@ static void take(const controller *c, const plan *p, const chances *a, enum deci
     d->n_draft = p->n_draft;
     d->n_next = p->n_draft;
     d->reason = why;
-    d->expected_speedup = rate(p) * times_plain_ms(c);
+    d->expected_speedup = plan_rate(p) * times_plain_ms(c);
     if (c->params.stops_early && p->drafter == DRAFTER_MODEL && why == REASON_PAYS)
         set_stops(c, p, a, d);
 }
@@ -297,7 +220,7 @@ static candidate consider(const controller *c, enum drafter drafter, const contr
                           uint32_t room)
 {
     const drafter_state *s = &c->drafters[drafter];
-    candidate out = {.most = room, .chances = estimate(c, drafter, x)};
+    candidate out = {.most = room, .chances = plan_chances(c, drafter, x)};
 
     if (!c->params.drafters[drafter])
         out.most = 0;
@@ -313,9 +236,9 @@ static candidate consider(const controller *c, enum drafter drafter, const contr
             continue;
         if (drafter == DRAFTER_NGRAM && i != SCHEDULE_SERIAL)
             continue;
-        plan p = best_plan(c, drafter, (enum schedule)i, &out.chances, out.most,
+        plan p = plan_best(c, drafter, (enum schedule)i, &out.chances, out.most,
                            out.catch_up_ms / CATCH_UP_BLOCKS, false);
-        if (p.n_draft && rate(&p) > rate(&out.plan))
+        if (p.n_draft && plan_rate(&p) > plan_rate(&out.plan))
             out.plan = p;
     }
     /* Not off by chance: what is on and may well pay goes on with one token, where that is earned. */
@@ -324,8 +247,8 @@ static candidate consider(const controller *c, enum drafter drafter, const contr
         plan one = {.drafter = drafter, .n_draft = 1, .schedule = only_schedule(c)};
 
         one.tokens = 1 + out.chances.at[0] + DOUBT * sqrt(mean * (1 - mean) / sure);
-        one.ms = block_ms(c, &one, 0, false, false);
-        if (rate(&one) > rate(&out.plan))
+        one.ms = plan_block_ms(c, &one, 0, false, false);
+        if (plan_rate(&one) > plan_rate(&out.plan))
             out.plan = one;
     }
     return out;
@@ -344,9 +267,9 @@ static bool explore(const controller *c, candidate *best)
             largest = n;
     /* At most twice as far as was measured. */
     uint32_t most = 2 * (largest - 1) < best->most ? 2 * (largest - 1) : best->most;
-    plan p = best_plan(c, now->drafter, now->schedule, &best->chances, most, 0, true);
+    plan p = plan_best(c, now->drafter, now->schedule, &best->chances, most, 0, true);
     if (!p.n_draft || p.n_draft == now->n_draft || c->target[p.n_draft].n > 0 ||
-        c->explored[p.n_draft] >= MAX_EXPLORED || rate(&p) < GAIN_TO_EXPLORE * rate(now))
+        c->explored[p.n_draft] >= MAX_EXPLORED || plan_rate(&p) < GAIN_TO_EXPLORE * plan_rate(now))
         return false;
     best->plan = p;
     return true;
@@ -373,7 +296,7 @@ static bool probe(const controller *c, enum drafter drafter, const candidate *k,
     plan p = {.drafter = drafter, .n_draft = n_draft < k->most ? n_draft : k->most};
     p.schedule = drafter == DRAFTER_NGRAM ? SCHEDULE_SERIAL : only_schedule(c);
     p.tokens = 1;
-    p.ms = block_ms(c, &p, 0, false, false);
+    p.ms = plan_block_ms(c, &p, 0, false, false);
     take(c, &p, &k->chances, REASON_PROBE, d);
     return true;
 }
@@ -391,13 +314,13 @@ static enum decision_reason choose(controller *c, const controller_context *x, u
         any |= k->most > 0;
         double needed = c->drafters[i].on ? GAIN_TO_GO_ON : GAIN_TO_START;
         if (k->plan.n_draft && c->drafters[i].n_blocks &&
-            rate(&k->plan) * times_plain_ms(c) > needed &&
-            (!best || rate(&k->plan) > rate(&candidates[best].plan)))
+            plan_rate(&k->plan) * times_plain_ms(c) > needed &&
+            (!best || plan_rate(&k->plan) > plan_rate(&candidates[best].plan)))
             best = i;
     }
     if (!any)
         return REASON_NO_DRAFTER;
-    if (plain_time_needed(c, best ? rate(&candidates[best].plan) * times_plain_ms(c) : 0))
+    if (plain_time_needed(c, best ? plan_rate(&candidates[best].plan) * times_plain_ms(c) : 0))
         return REASON_PLAIN_TIME;
     /* A drafter never tried comes first, an unknown one being worth a block. */
     for (int i = DRAFTER_MODEL; i < N_DRAFTERS; i++)
@@ -440,7 +363,7 @@ static enum decision_reason use_ahead(const controller *c, const controller_cont
         p.tokens += survival;
     }
     p.ms = times_target_ms(c, n_draft + 1, false);
-    if (rate(&p) * times_plain_ms(c) < GAIN_TO_GO_ON)
+    if (plan_rate(&p) * times_plain_ms(c) < GAIN_TO_GO_ON)
         return REASON_NO_GAIN;
     take(c, &p, &k.chances, REASON_READY, d);
     if (k.plan.n_draft)
@@ -518,7 +441,7 @@ static void settle(controller *c, const controller_decision *d, const controller
     drafter_state *s = &c->drafters[d->drafter];
     controller_context x = {.n_ngram = CONTROLLER_MAX_DRAFT, .ngram_match = d->ngram_match};
     candidate k = consider(c, d->drafter, &x, c->params.max_draft);
-    bool pays = k.plan.n_draft && rate(&k.plan) * times_plain_ms(c) > GAIN_TO_START;
+    bool pays = k.plan.n_draft && plan_rate(&k.plan) * times_plain_ms(c) > GAIN_TO_START;
 
     s->waited = 0;
     s->probe_draft = 0;
