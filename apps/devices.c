@@ -62,8 +62,18 @@ static void add_text(text *t, const char *s)
 
 static void add_queues(text *t, const otr_device_info *info)
 {
-    for (uint32_t i = 0; i < info->n_queue_families && i < OTR_MAX_QUEUE_FAMILIES; i++) {
-        text_printf(t, "%s%" PRIu32, i ? ", " : "", info->queue_families[i].n_queues);
+    const size_t size = sizeof(info->queue_families[0]);
+    uint32_t n = info->n_queue_families;
+
+    n = n < OTR_MAX_QUEUE_FAMILIES ? n : OTR_MAX_QUEUE_FAMILIES;
+    for (uint32_t i = 0, same; i < n; i += same) {
+        for (same = 1; i + same < n; same++)
+            if (memcmp(&info->queue_families[i], &info->queue_families[i + same], size) != 0)
+                break;
+        text_printf(t, "%s", i ? ", " : "");
+        if (same > 1)
+            text_printf(t, "%" PRIu32 " families of ", same);
+        text_printf(t, "%" PRIu32, info->queue_families[i].n_queues);
         text_printf(t, "%s%s%s", info->queue_families[i].compute ? " compute" : "",
                     info->queue_families[i].graphics ? " graphics" : "",
                     info->queue_families[i].transfer ? " transfer" : "");

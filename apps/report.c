@@ -101,9 +101,10 @@ void report_run(const engine *e, const otr_stats *stats, uint64_t seed)
 
     text_printf(&t,
                 "outrider: %" PRIu64 " token%s, %.1f tokens/s, first after %s "
-                "(%" PRIu64 " prompt tokens)\n",
+                "(%" PRIu64 " prompt token%s)\n",
                 stats->emitted, stats->emitted == 1 ? "" : "s", stats->tokens_per_second,
-                time_text(stats->ttft_ms).s, stats->prompt_tokens);
+                time_text(stats->ttft_ms).s, stats->prompt_tokens,
+                stats->prompt_tokens == 1 ? "" : "s");
     add_speculation(&t, e, stats);
     text_printf(&t, "  finish      %s, seed %" PRIu64 ", on ", otr_finish_string(stats->finish),
                 seed);
