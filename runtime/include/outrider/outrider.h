@@ -60,7 +60,8 @@ typedef enum otr_log_level {
     OTR_LOG_INFO = 2,
     OTR_LOG_DEBUG = 3,
 } otr_log_level;
-/* One line without a newline. May be called from any thread that uses the context. */
+/* One line without a newline. May be called from any thread that uses the context; must not create or
+ * destroy a context. */
 typedef void (*otr_log_callback)(otr_log_level level, const char *message, void *user);
 
 /* Called during long work; return false to cancel it (OTR_ERROR_CANCELLED). done and total are in
