@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "device_overlap.h"
 #include "devices.h"
 #include "message.h"
 #include "options.h"
@@ -12,20 +13,22 @@
 #include "text.h"
 
 struct settings {
-    bool json, quiet;
+    bool json, quiet, overlap;
 };
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
 static const option options[] = {
     {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0, "print one JSON object"},
+    {{"--overlap"}, OPTION_SET, AT(overlap), NULL, 0, 0,
+     "measure what target and draft do at once on each device"},
     {{"-q", "--quiet"}, OPTION_SET, AT(quiet), NULL, 0, 0, "no warnings"},
 };
 /* clang-format on */
 
 static const command_line line = {
     .name = "devices",
-    .usage = "[--json]",
+    .usage = "[--json] [--overlap]",
     .about =
         "Lists the Vulkan devices. '*' marks the one that is used when none is named: discrete\n"
         "before integrated before virtual GPUs; a CPU device only when there is nothing else.\n"
@@ -34,7 +37,16 @@ static const command_line line = {
     .n_options = sizeof(options) / sizeof(options[0]),
     .notes =
         "Tiers: 0 the least that Vulkan 1.1 promises, 1 subgroup arithmetic and 16-bit storage,\n"
-        "2 fast 8-bit dot products, 3 cooperative matrices.\n",
+        "2 fast 8-bit dot products, 3 cooperative matrices.\n"
+        "--overlap runs the demo pair's target (5 rows) and draft (4 steps) alone and together: 0 "
+        "is\n"
+        "the sum of their times, 1 is the longer one. Shared: as run does it, the draft on a "
+        "second\n"
+        "queue if the device has one. Opened twice: what 'run --draft-device' gives for a draft "
+        "on\n"
+        "the target's device. In JSON: overlap {shared, separate}, each {overlap, target_s, "
+        "draft_s,\n"
+        "together_s}.\n",
 };
 
 static void add_uuid(text *t, const uint8_t uuid[16])
@@ -50,8 +62,18 @@ static void add_text(text *t, const char *s)
 
 static void add_queues(text *t, const otr_device_info *info)
 {
-    for (uint32_t i = 0; i < info->n_queue_families && i < OTR_MAX_QUEUE_FAMILIES; i++) {
-        text_printf(t, "%s%" PRIu32, i ? ", " : "", info->queue_families[i].n_queues);
+    const size_t size = sizeof(info->queue_families[0]);
+    uint32_t n = info->n_queue_families;
+
+    n = n < OTR_MAX_QUEUE_FAMILIES ? n : OTR_MAX_QUEUE_FAMILIES;
+    for (uint32_t i = 0, same; i < n; i += same) {
+        for (same = 1; i + same < n; same++)
+            if (memcmp(&info->queue_families[i], &info->queue_families[i + same], size) != 0)
+                break;
+        text_printf(t, "%s", i ? ", " : "");
+        if (same > 1)
+            text_printf(t, "%" PRIu32 " families of ", same);
+        text_printf(t, "%" PRIu32, info->queue_families[i].n_queues);
         text_printf(t, "%s%s%s", info->queue_families[i].compute ? " compute" : "",
                     info->queue_families[i].graphics ? " graphics" : "",
                     info->queue_families[i].transfer ? " transfer" : "");
@@ -65,7 +87,7 @@ static void add_heaps(text *t, const otr_device_info *info)
                     info->heaps[i].device_local ? " (device)" : "");
 }
 
-static bool print_device(const otr_device_info *info)
+static bool print_device(const otr_device_info *info, const device_overlap *overlap)
 {
     text t = {0};
     bool written;
@@ -100,6 +122,8 @@ static bool print_device(const otr_device_info *info)
                 bytes_text(info->max_storage_binding_bytes).s,
                 info->has_timeline_semaphores ? "" : ", no timeline semaphores",
                 info->timestamp_valid_bits ? "" : ", no timestamps");
+    if (overlap)
+        device_overlap_append(&t, overlap);
     if (info->same_as >= 0)
         text_printf(&t, "     note     the same device as %" PRId32 " under another driver\n",
                     info->same_as);
@@ -174,6 +198,28 @@ json_t *device_json(const otr_device_info *info)
     return object;
 }
 
+static int show_device(log_sink *log, otr_context *context, const otr_device_info *info,
+                       const struct settings *settings, json_t *array)
+{
+    bool measured = settings->overlap && info->tier >= 0;
+    device_overlap overlap;
+    json_t *object;
+    int code = EXIT_CODE_OK;
+
+    if (measured)
+        code = device_overlap_measure(log, context, info->index, &overlap);
+    if (code)
+        return code;
+    if (!settings->json) {
+        print_device(info, measured ? &overlap : NULL);
+        return EXIT_CODE_OK;
+    }
+    object = device_json(info);
+    if (measured)
+        json_object_set_new(object, "overlap", device_overlap_json(&overlap));
+    return json_array_append_new(array, object) ? fail_memory() : EXIT_CODE_OK;
+}
+
 int command_devices(int argc, char **argv)
 {
     struct settings settings = {0};
@@ -205,12 +251,9 @@ int command_devices(int argc, char **argv)
             goto done;
         }
         n_usable += info.tier >= 0;
-        if (!settings.json)
-            print_device(&info);
-        else if (json_array_append_new(array, device_json(&info))) {
-            code = fail_memory();
+        code = show_device(&log, context, &info, &settings, array);
+        if (code)
             goto done;
-        }
     }
     if (settings.json && !output_json(json_pack("{s:O}", "devices", array)))
         code = EXIT_CODE_FAILED;

@@ -27,7 +27,7 @@ static int find_paths(engine *e, const engine_params *params)
     return EXIT_CODE_OK;
 }
 
-static int load(engine *e, const char *path, const char *device, otr_model **model)
+static int load(engine *e, const char *path, const char *device, bool separate, otr_model **model)
 {
     otr_model_params params = otr_model_params_default();
     const char *slash = strrchr(path, '/');
@@ -39,11 +39,31 @@ static int load(engine *e, const char *path, const char *device, otr_model **mod
     shown = progress_begin(label, !e->quiet && progress_wanted());
     params.path = path;
     params.device = device;
+    params.separate_device = separate;
     params.on_progress = progress_update;
     params.progress_user = &shown;
     result = otr_model_load(e->context, &params, model);
     progress_end(&shown);
     return result == OTR_OK ? EXIT_CODE_OK : fail_result(&e->log, e->context, result);
+}
+
+static int load_draft(engine *e, const char *selector)
+{
+    /* By number: a part of a name may fit several devices. */
+    uint32_t index = e->target_info.device_index;
+    char device[16];
+    otr_result result = OTR_OK;
+
+    if (selector)
+        result = otr_device_find(e->context, selector, &index);
+    e->draft_device.size = sizeof(e->draft_device);
+    if (result == OTR_OK)
+        result = otr_device_describe(e->context, index, &e->draft_device);
+    if (result != OTR_OK)
+        return fail_result(&e->log, e->context, result);
+    snprintf(device, sizeof(device), "%" PRIu32, index);
+    return load(e, e->draft_path, device, selector && index == e->target_info.device_index,
+                &e->draft);
 }
 
 int engine_open(engine *e, const engine_params *params)
@@ -59,10 +79,12 @@ int engine_open(engine *e, const engine_params *params)
     if (code)
         return code;
     context_params = log_sink_context_params(&e->log, params->validation);
+    if (params->verbose)
+        context_params.log_level = OTR_LOG_DEBUG;
     result = otr_context_create(&context_params, &e->context);
     if (result != OTR_OK)
         return fail_result(&e->log, NULL, result);
-    code = load(e, e->target_path, params->device, &e->target);
+    code = load(e, e->target_path, params->device, false, &e->target);
     if (code)
         return code;
     e->target_info.size = sizeof(e->target_info);
@@ -72,14 +94,7 @@ int engine_open(engine *e, const engine_params *params)
         result = otr_device_describe(e->context, e->target_info.device_index, &e->device);
     if (result != OTR_OK)
         return fail_result(&e->log, e->context, result);
-    if (e->draft_path) {
-        /* By number: a part of a name may fit several devices, and both models belong on one. */
-        char device[16];
-
-        snprintf(device, sizeof(device), "%" PRIu32, e->target_info.device_index);
-        code = load(e, e->draft_path, device, &e->draft);
-    }
-    return code;
+    return e->draft_path ? load_draft(e, params->draft_device) : EXIT_CODE_OK;
 }
 
 int engine_close(engine *e, int code)

@@ -15,7 +15,9 @@ typedef struct engine_params {
     const char *model; /* NULL: the demo target */
     const char *draft; /* NULL: none, or the demo draft with the demo target if with_demo_draft */
     bool with_demo_draft;
-    const char *device; /* NULL: the default */
+    const char *device;       /* NULL: the default */
+    const char *draft_device; /* NULL: the target's, shared; naming that one opens it anew */
+    bool verbose;             /* what the library logs while it works */
     bool validation;
     bool quiet; /* no warnings, no progress */
 } engine_params;
@@ -26,7 +28,7 @@ typedef struct engine {
     otr_model *target, *draft; /* draft may be NULL */
     char *target_path, *draft_path;
     otr_model_info target_info;
-    otr_device_info device;
+    otr_device_info device, draft_device; /* draft_device: with a draft */
     bool quiet;
 } engine;
 

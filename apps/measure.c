@@ -11,7 +11,7 @@
 #include "report_file.h"
 
 struct settings {
-    const char *model, *draft, *device, *draft_max, *budget, *json, *csv, *html, *resume;
+    const char *model, *draft, *device, *draft_max, *ngram, *budget, *json, *csv, *html, *resume;
     measure_data_params data;
     otr_cache_type cache_type;
     int64_t n_predict, n_ctx, top_k, seed;
@@ -50,6 +50,8 @@ static const option options[] = {
      "keep no text of outputs in JSON and HTML"},
     {{"--draft-max", "--draft", "--draft-n"}, OPTION_TEXT, AT(draft_max), "K,K", 0, 0,
      "tokens drafted a block (default 2,4,8)"},
+    {{"--ngram"}, OPTION_TEXT, AT(ngram), "K,K", 0, 0,
+     "measure n-gram lookup with so many tokens, too"},
     {{"-n", "--predict", "--n-predict"}, OPTION_INTEGER, AT(n_predict), "N", 2, OTR_MAX_CONTEXT,
      "most tokens of an output (default 128); a prompt's own\n"
      "max_tokens may be fewer"},
@@ -111,8 +113,8 @@ static int read_budget(const char *typed, double *seconds)
     return EXIT_CODE_OK;
 }
 
-/* plain, each K, auto */
-static int read_settings(measure *m, const char *list)
+/* A setting of the drafter for each K of a list. */
+static int read_list(measure *m, const char *name, const char *list, const char *drafter)
 {
     bool wanted[OTR_MAX_DRAFT + 1] = {false};
 
@@ -121,20 +123,30 @@ static int read_settings(measure *m, const char *list)
         long k = strtol(at, &end, 10);
 
         if (end == at || (*end && *end != ',') || k < 1 || k > OTR_MAX_DRAFT)
-            return fail(EXIT_CODE_USAGE,
-                        "--draft-max needs numbers from 1 to %d with commas, not '%s'",
-                        OTR_MAX_DRAFT, list);
+            return fail(EXIT_CODE_USAGE, "%s needs numbers from 1 to %d with commas, not '%s'",
+                        name, OTR_MAX_DRAFT, list);
         wanted[k] = true;
         if (!*end)
             break;
         at = end + 1;
     }
-    m->settings[m->n_settings++] = (measure_setting){"none", 0};
     for (uint32_t k = 1; k <= OTR_MAX_DRAFT; k++)
         if (wanted[k])
-            m->settings[m->n_settings++] = (measure_setting){"model", k};
-    m->settings[m->n_settings++] = (measure_setting){"model", OTR_DRAFT_AUTO};
+            m->settings[m->n_settings++] = (measure_setting){drafter, k};
     return EXIT_CODE_OK;
+}
+
+/* plain, each K, auto */
+static int read_settings(measure *m, const struct settings *s)
+{
+    int code;
+
+    m->settings[m->n_settings++] = (measure_setting){"none", 0};
+    code = read_list(m, "--draft-max", s->draft_max, "model");
+    if (!code && s->ngram)
+        code = read_list(m, "--ngram", s->ngram, "ngram");
+    m->settings[m->n_settings++] = (measure_setting){"model", OTR_DRAFT_AUTO};
+    return code;
 }
 
 static int check_outputs(const struct settings *s)
@@ -319,7 +331,7 @@ int command_measure(int argc, char **argv)
     if (!code && s.model && !s.draft)
         code = fail(EXIT_CODE_USAGE, "no draft to measure; give one with -md FILE");
     if (!code)
-        code = read_settings(&m, s.draft_max);
+        code = read_settings(&m, &s);
     if (!code)
         code = measure_data_read(&m.data, &s.data);
     if (!code)

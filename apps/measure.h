@@ -23,12 +23,12 @@
 
 /* How the text is made: the drafter and K. The first is plain decoding, the last auto. */
 typedef struct measure_setting {
-    const char *drafter; /* "none" or "model" */
+    const char *drafter; /* "none", "model" or "ngram"; auto, with "model", has both */
     uint32_t draft_max;  /* K, 0, or OTR_DRAFT_AUTO */
 } measure_setting;
-#define MEASURE_MAX_SETTINGS (OTR_MAX_DRAFT + 2)
-/* "plain", "K=4", "auto" */
-const char *measure_setting_name(const measure_setting *setting, char name[16]);
+#define MEASURE_MAX_SETTINGS (2 * OTR_MAX_DRAFT + 2)
+/* "plain", "K=4", "ngram K=4", "auto" */
+const char *measure_setting_name(const measure_setting *setting, char name[24]);
 
 /* One generation. Its blocks' tokens are all but the first, which comes from the prefill. */
 typedef struct measure_run {

@@ -25,7 +25,7 @@ static json_t *counts_json(const uint64_t *counts, size_t n)
 static json_t *run_json(const measure_setting *setting, const measure_run *run)
 {
     json_t *o = json_object(), *latency = json_array();
-    char name[16];
+    char name[24];
     int bad = json_object_set_new(o, "setting", json_string(measure_setting_name(setting, name)));
 
 #define PUT(field) bad |= json_object_set_new(o, #field, json_integer((json_int_t)run->field));
@@ -125,7 +125,7 @@ static bool read_run(const measure_setting *setting, const json_t *o, measure_ru
     const json_t *latency = json_object_get(o, "latency_ms");
     const json_t *origins = json_object_get(o, "origins");
     const char *typed = json_string_value(json_object_get(o, "setting"));
-    char name[16];
+    char name[24];
     bool ok = typed && strcmp(typed, measure_setting_name(setting, name)) == 0;
 
 #define TAKE(field) ok = read_count(json_object_get(o, #field), &run->field) && ok;

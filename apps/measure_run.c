@@ -52,6 +52,8 @@ static void on_block(const otr_block *b, void *user)
     struct watch *w = user;
     measure_run *run = w->run;
 
+    if (b->is_first)
+        return;
     run->blocks_ms += b->total_ms;
     if (!b->drafted)
         run->off_ms += b->total_ms;
@@ -111,6 +113,10 @@ static otr_result generate(measure *m, size_t prompt, const measure_setting *set
         params.sampling.temperature = (float)m->data.prompts[prompt].temperature;
     params.max_tokens = (int32_t)max_tokens;
     params.draft_max = setting->draft_max;
+    /* auto has all there are. */
+    if (setting->draft_max != OTR_DRAFT_AUTO)
+        params.drafters = strcmp(setting->drafter, "ngram") == 0 ? OTR_DRAFTER_NGRAM
+                                                                 : OTR_DRAFTER_MODEL;
     params.ignore_stop_tokens = m->ignore_eos;
     params.plain_probes = 0;
     params.on_block = on_block;
@@ -251,7 +257,7 @@ static bool is_same(measure *m, size_t prompt, const measure_setting *setting, i
 {
     size_t n_all, n_prompt = m->n_ids[prompt], at = 0;
     const int32_t *ids = otr_session_tokens(m->session, &n_all) + n_prompt;
-    char name[16];
+    char name[24];
 
     n_all -= n_prompt;
     if (!*expected) {

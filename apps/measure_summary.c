@@ -11,14 +11,15 @@
 #include "measure_stats.h"
 #include "output.h"
 
-const char *measure_setting_name(const measure_setting *setting, char name[16])
+const char *measure_setting_name(const measure_setting *setting, char name[24])
 {
     if (strcmp(setting->drafter, "none") == 0)
-        snprintf(name, 16, "plain");
+        snprintf(name, 24, "plain");
     else if (setting->draft_max == OTR_DRAFT_AUTO)
-        snprintf(name, 16, "auto");
+        snprintf(name, 24, "auto");
     else
-        snprintf(name, 16, "K=%" PRIu32, setting->draft_max);
+        snprintf(name, 24, "%sK=%" PRIu32, strcmp(setting->drafter, "ngram") == 0 ? "ngram " : "",
+                 setting->draft_max);
     return name;
 }
 
@@ -43,7 +44,7 @@ static double as_typed(float value)
 json_t *measure_head(const measure *m)
 {
     json_t *o = json_object(), *settings = json_array(), *tasks = json_array();
-    char hash[17], name[16];
+    char hash[17], name[24];
     int bad = json_object_set_new(o, "schema", json_string(MEASURE_SCHEMA));
 
     bad |= !identity_add(o, m->e);
@@ -258,9 +259,11 @@ static json_t *setting_json(group *g, size_t setting)
 {
     const measure_setting *s = &g->m->settings[setting];
     measure_run sum = sum_of(g, setting);
-    bool is_auto = s->draft_max == OTR_DRAFT_AUTO, is_fixed = s->draft_max && !is_auto;
+    /* n-gram lookup costs nothing, but often proposes nothing or less than K: no prediction. */
+    bool is_auto = s->draft_max == OTR_DRAFT_AUTO;
+    bool is_fixed = s->draft_max && !is_auto && strcmp(s->drafter, "model") == 0;
     uint32_t k = is_fixed ? s->draft_max : 0;
-    char name[16];
+    char name[24];
 
     return json_pack(
         "{s:s,s:s,s:I,s:o,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
@@ -297,9 +300,20 @@ static size_t best_fixed(group *g)
     return best;
 }
 
+/* The draft's largest K, which has the most positions. */
+static size_t widest_fixed(const group *g)
+{
+    size_t widest = 1;
+
+    for (size_t i = 1; i + 1 < g->m->n_settings; i++)
+        if (strcmp(g->m->settings[i].drafter, "model") == 0)
+            widest = i;
+    return widest;
+}
+
 static json_t *conclude(group *g, const char *task)
 {
-    size_t n = g->m->n_settings, best = best_fixed(g), automatic = n - 1, widest = n - 2;
+    size_t n = g->m->n_settings, best = best_fixed(g), automatic = n - 1, widest = widest_fixed(g);
     interval fixed = speedup_of(g, best, 0), of_auto = speedup_of(g, automatic, 0);
     enum verdict verdict = decide_verdict(fixed, of_auto, speedup_of(g, automatic, best));
     size_t shown = verdict == VERDICT_AUTO ? automatic : best;

@@ -81,7 +81,7 @@ static void add_setting(text *t, const json_t *s)
                  *latency = json_object_get(s, "latency_ms");
     bool is_plain = strcmp(string_of(s, "name"), "plain") == 0;
 
-    text_printf(t, "  %-6s", string_of(s, "name"));
+    text_printf(t, "  %-10s", string_of(s, "name"));
     add_number(t, is_plain ? NAN : measure_number(speedup, "estimate"), 8, 3);
     add_number(t, is_plain ? NAN : measure_number(speedup, "low"), 6, 3);
     add_number(t, is_plain ? NAN : measure_number(speedup, "high"), 6, 3);
@@ -123,7 +123,7 @@ static void add_table(text *t, const json_t *o)
                     100 * measure_number(alpha, "high"));
     text_printf(t, ", a draft step costs %.3f plain steps, auto was off %.0f %% of the time\n",
                 measure_number(o, "c"), 100 * measure_number(o, "share_off"));
-    text_printf(t, "  %-6s %8s %6s %6s %9s %8s %5s %10s %7s %7s %7s %7s\n", "", "speed-up", "95 %",
+    text_printf(t, "  %-10s %8s %6s %6s %9s %8s %5s %10s %7s %7s %7s %7s\n", "", "speed-up", "95 %",
                 "to", "predicted", "tokens/s", "tau", "break-even", "p50 ms", "p95", "p99", "max");
     json_array_foreach(json_object_get(o, "settings"), i, setting) add_setting(t, setting);
     add_list(t, "acceptance by position, %:", json_object_get(o, "acceptance_by_position"), 0, 100,

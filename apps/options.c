@@ -198,6 +198,22 @@ static int store_cache(const char *name, const char *value, otr_cache_type *out)
                 cache_names[OTR_CACHE_Q8_0], value);
 }
 
+static int store_choice(const option *o, const char *name, const char *value, int64_t *out)
+{
+    const char *at = o->value;
+
+    for (int64_t place = 1; *at; place++) {
+        size_t length = strcspn(at, "|");
+
+        if (strlen(value) == length && memcmp(at, value, length) == 0) {
+            *out = place;
+            return EXIT_CODE_OK;
+        }
+        at += length + (at[length] == '|');
+    }
+    return fail(EXIT_CODE_USAGE, "%s must be one of %s, not '%s'", name, o->value, value);
+}
+
 static int store_item(option_list *list, const char *value)
 {
     const char **items = realloc(list->items, (list->n + 1) * sizeof(*items));
@@ -231,6 +247,8 @@ static int store(const option *o, const char *name, const char *value, void *set
         return store_context(o, name, value, (int64_t *)slot);
     case OPTION_CACHE:
         return store_cache(name, value, (otr_cache_type *)slot);
+    case OPTION_CHOICE:
+        return store_choice(o, name, value, (int64_t *)slot);
     }
     return EXIT_CODE_OK;
 }

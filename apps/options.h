@@ -22,6 +22,7 @@ enum option_kind {
     OPTION_NUMBER,  /* double, least..most, finite */
     OPTION_CONTEXT, /* int64_t: as OPTION_INTEGER, without 1, which holds no prompt and text */
     OPTION_CACHE,   /* otr_cache_type, by name */
+    OPTION_CHOICE,  /* int64_t: place among the names of `value`, from 1; such as "on|off" */
 };
 
 typedef struct option_list {

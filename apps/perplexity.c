@@ -55,7 +55,7 @@ static int print_perplexity(const engine *e, const struct eval_settings *setting
                             size_t window, const struct scores *s, double tokens_per_second)
 {
     double perplexity = exp(s->mean);
-    double variance = s->n > 1 ? s->squares / (double)(s->n - 1) : 0.0;
+    double variance = s->n > 1 ? s->squares / (double)(s->n - 1) : NAN; /* one says nothing */
     double error = perplexity * sqrt(variance / (double)s->n);
     const char *slash = strrchr(e->target_path, '/');
     const char *name = slash ? slash + 1 : e->target_path;
@@ -72,9 +72,11 @@ static int print_perplexity(const engine *e, const struct eval_settings *setting
 
         return output_finish(output_json(object) ? EXIT_CODE_OK : EXIT_CODE_FAILED);
     }
-    output_printf("perplexity %.4f +/- %.4f (%" PRIu64 " of %zu tokens, window %zu, %.1f "
-                  "tokens/s)\n",
-                  perplexity, error, s->n, n_tokens, window, tokens_per_second);
+    output_printf("perplexity %.4f", perplexity);
+    if (isfinite(error))
+        output_printf(" +/- %.4f", error);
+    output_printf(" (%" PRIu64 " of %zu tokens, window %zu, %.1f tokens/s)\n", s->n, n_tokens,
+                  window, tokens_per_second);
     return output_finish(EXIT_CODE_OK);
 }
 

@@ -64,7 +64,7 @@ const char *device_type_name(otr_device_type type)
 
 static void add_speculation(text *t, const engine *e, const otr_stats *stats)
 {
-    if (!e->draft) {
+    if (!e->draft && stats->plain_blocks == stats->blocks) {
         text_printf(t, "  draft       none (plain decoding)\n");
         return;
     }
@@ -79,6 +79,14 @@ static void add_speculation(text *t, const engine *e, const otr_stats *stats)
     if (stats->plain_blocks)
         text_printf(t, "  plain       %" PRIu64 " of %" PRIu64 " blocks\n", stats->plain_blocks,
                     stats->blocks);
+    if (stats->ngram_blocks)
+        text_printf(t, "  n-gram      %" PRIu64 " of %" PRIu64 " blocks\n", stats->ngram_blocks,
+                    stats->blocks);
+    if (stats->pipelined_blocks)
+        text_printf(t,
+                    "  pipelined   %" PRIu64 " of %" PRIu64 " blocks, the next one ready after "
+                    "%" PRIu64 "; %" PRIu64 " tokens dropped\n",
+                    stats->pipelined_blocks, stats->blocks, stats->ready_blocks, stats->dropped);
     if (stats->speedup > 0.0)
         text_printf(t, "  speed-up    %.2fx plain decoding%s (%.1f tokens/s in this run)\n",
                     stats->speedup, stats->speedup < 1.0 ? ": slower" : "",
@@ -93,9 +101,10 @@ void report_run(const engine *e, const otr_stats *stats, uint64_t seed)
 
     text_printf(&t,
                 "outrider: %" PRIu64 " token%s, %.1f tokens/s, first after %s "
-                "(%" PRIu64 " prompt tokens)\n",
+                "(%" PRIu64 " prompt token%s)\n",
                 stats->emitted, stats->emitted == 1 ? "" : "s", stats->tokens_per_second,
-                time_text(stats->ttft_ms).s, stats->prompt_tokens);
+                time_text(stats->ttft_ms).s, stats->prompt_tokens,
+                stats->prompt_tokens == 1 ? "" : "s");
     add_speculation(&t, e, stats);
     text_printf(&t, "  finish      %s, seed %" PRIu64 ", on ", otr_finish_string(stats->finish),
                 seed);

@@ -20,17 +20,18 @@
 #include "progress.h"
 #include "report.h"
 #include "text.h"
+#include "trace.h"
 
 /* Integers that every JSON reader keeps exactly. */
 #define MAX_SEED 9007199254740992.0
 
 struct settings {
-    const char *model, *draft, *prompt, *file, *device;
+    const char *model, *draft, *prompt, *file, *device, *draft_device, *trace;
     otr_cache_type cache_type;
-    int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max;
+    int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max, schedule, drafter;
     double temperature, top_p, min_p, repeat_penalty;
     option_list stop;
-    bool escape, display_prompt, ignore_eos, json, quiet, validation;
+    bool escape, display_prompt, ignore_eos, json, quiet, verbose, validation;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -40,7 +41,7 @@ static const option options[] = {
      "target model, GGUF (default: the demo pair)"},
     {{"-md", "--draft-model", "--model-draft"}, OPTION_TEXT, AT(draft), "FILE", 0, 0,
      "draft model, of the same vocabulary\n"
-     "(default with -m: none, plain decoding)"},
+     "(default with -m: none)"},
     {{"-p", "--prompt"}, OPTION_TEXT, AT(prompt), "TEXT", 0, 0,
      "text to continue; \\n, \\t, \\\", \\\\ and \\xHH are replaced"},
     {{"-f", "--file"}, OPTION_TEXT, AT(file), "FILE", 0, 0,
@@ -82,14 +83,32 @@ static const option options[] = {
     {{"--draft-max", "--draft", "--draft-n"}, OPTION_INTEGER, AT(draft_max), "K", -1, OTR_MAX_DRAFT,
      "tokens drafted a block; 0: plain decoding, the draft isn't\n"
      "loaded; -1: as many as pay, or none (default -1)"},
+    {{"--drafter"}, OPTION_CHOICE, AT(drafter), "model|ngram|both", 0, 0,
+     "who drafts; ngram: what followed an earlier occurrence of the\n"
+     "text's end, which needs no draft model (default: with\n"
+     "--draft-max -1 both, else the draft model)"},
+    {{"--schedule"}, OPTION_CHOICE, AT(schedule), "auto|serial|pipelined", 0, 0,
+     "serial: the draft works before the target; pipelined: for the\n"
+     "next block while the target checks this one; auto: pipelined\n"
+     "where that is faster and the draft has a queue or device of\n"
+     "its own (default auto)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
      "index, UUID or part of a name: see 'outrider devices'"},
+    {{"-devd", "--draft-device", "--device-draft"}, OPTION_TEXT, AT(draft_device), "NAME", 0, 0,
+     "the draft's device; the target's own is opened a second time,\n"
+     "so that both run at once (default: shared with the target)"},
+    {{"--trace"}, OPTION_TEXT, AT(trace), "FILE", 0, 0,
+     "write what was drafted and accepted, token by token, for\n"
+     "'outrider simulate'"},
     {{"--no-display-prompt"}, OPTION_CLEAR, AT(display_prompt), NULL, 0, 0,
      "don't repeat the prompt before the text"},
     {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0,
      "print one JSON object at the end instead of the text"},
     {{"-q", "--quiet"}, OPTION_SET, AT(quiet), NULL, 0, 0,
      "no progress, statistics or warnings on standard error"},
+    {{"--verbose"}, OPTION_SET, AT(verbose), NULL, 0, 0,
+     "on standard error, for every block: who drafted, why, what it\n"
+     "brought, what was expected"},
     {{"--validate"}, OPTION_SET, AT(validation), NULL, 0, 0,
      "run under the Vulkan validation layers; exit code 1 if they\n"
      "complain"},
@@ -228,6 +247,9 @@ static otr_generate_params generate_params(const struct settings *settings, uint
     params.max_tokens = (int32_t)settings->n_predict;
     params.draft_max = settings->draft_max < 0 ? OTR_DRAFT_AUTO : (uint32_t)settings->draft_max;
     params.ignore_stop_tokens = settings->ignore_eos;
+    if (settings->schedule)
+        params.schedule = (otr_schedule)(settings->schedule - 1);
+    params.drafters = (uint32_t)settings->drafter; /* in the order of the flags */
     return params;
 }
 
@@ -305,6 +327,7 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     otr_stats stats = {.size = sizeof(stats), .finish = OTR_FINISH_ERROR};
     const char **stop_strings = calloc(settings->stop.n + 1, sizeof(*stop_strings));
     otr_session *session = NULL;
+    trace_log trace = {0};
     const int32_t *ids;
     size_t n_prompt = 0, n_all = 0;
     otr_result result;
@@ -317,8 +340,6 @@ static int generate(engine *e, const struct settings *settings, const text *prom
         stop_strings[i] = stops[i].data;
     params.stop_strings = stop_strings;
     params.n_stop_strings = settings->stop.n;
-    if (!e->draft)
-        params.draft_max = 0;
     session_params.n_ctx = (uint32_t)settings->n_ctx;
     session_params.cache_type = settings->cache_type;
     result = otr_session_create(e->target, e->draft, &session_params, &session);
@@ -333,6 +354,10 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     otr_session_tokens(session, &n_prompt);
     if (settings->display_prompt && !settings->json)
         stream_write(&stream, text_string(prompt), prompt->n);
+    if (settings->trace) {
+        params.on_block = trace_add_block;
+        params.block_user = &trace;
+    }
     result = otr_generate(session, &params, on_text, &stream, &stats);
     if (stream.terminal && !stream.collect && !stream.ends_line)
         output_write("\n", 1);
@@ -352,6 +377,11 @@ static int generate(engine *e, const struct settings *settings, const text *prom
         if (!output_json(result_object(e, &stream, ids + n_prompt, n_all, seed, &stats)) && !code)
             code = EXIT_CODE_FAILED;
     }
+    if (settings->trace && began) {
+        ids = otr_session_tokens(session, &n_all);
+        int traced = trace_write(&trace, settings->trace, ids, n_prompt, &stats);
+        code = code ? code : traced;
+    }
     /* A failed write has its own message; statistics of what nobody got are noise. */
     finished = output_finish(code);
     if (began && !settings->quiet && finished == code) {
@@ -365,7 +395,20 @@ done:
     otr_session_destroy(&session);
     free(stop_strings);
     text_free(&stream.collected);
+    trace_log_free(&trace);
     return code;
+}
+
+/* With a target of one's own there is a draft only if it is named. */
+static int check_draft(const struct settings *settings)
+{
+    const char *wants = settings->draft_device                  ? "--draft-device"
+                        : settings->drafter & OTR_DRAFTER_MODEL ? "--drafter model"
+                                                                : NULL;
+
+    if (!wants || settings->draft || !settings->model || !settings->draft_max)
+        return EXIT_CODE_OK;
+    return fail(EXIT_CODE_USAGE, "%s needs a draft model (-md)", wants);
 }
 
 int command_run(int argc, char **argv)
@@ -391,16 +434,21 @@ int command_run(int argc, char **argv)
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         goto done;
-    code = read_stops(&settings, &stops);
+    code = check_draft(&settings);
+    if (!code)
+        code = read_stops(&settings, &stops);
     if (!code)
         code = read_prompt(&settings, &prompt);
     if (code)
         goto done;
+    bool uses_draft = settings.draft_max != 0 && settings.drafter != OTR_DRAFTER_NGRAM;
     params = (engine_params){
         .model = settings.model,
-        .draft = settings.draft_max != 0 ? settings.draft : NULL,
-        .with_demo_draft = settings.draft_max != 0,
+        .draft = uses_draft ? settings.draft : NULL,
+        .with_demo_draft = uses_draft,
         .device = settings.device,
+        .draft_device = settings.draft_device,
+        .verbose = settings.verbose,
         .validation = settings.validation,
         .quiet = settings.quiet,
     };

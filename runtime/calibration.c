@@ -19,8 +19,7 @@
 #define CHANGE_TRIES 5.0
 #define KEPT_AFTER_CHANGE 0.1
 
-static const float band_limits[CALIBRATION_BANDS - 1] = {0.15f, 0.3f,  0.45f, 0.6f,
-                                                         0.75f, 0.87f, 0.96f};
+static const float band_limits[CALIBRATION_BANDS - 1] = {CALIBRATION_LIMITS};
 static const uint32_t match_limits[CALIBRATION_BANDS - 1] = {3, 4, 5, 6, 8, 12, 20};
 
 uint32_t calibration_band(float probability)

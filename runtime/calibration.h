@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CALIBRATION_BANDS 8
+#include "calibration_bands.h"
+
 #define CALIBRATION_POSITIONS 16
 
 typedef struct calibration {

@@ -21,6 +21,21 @@ static const char loader_advice[] =
     "install the Vulkan loader (Debian, Ubuntu: libvulkan1; Fedora: vulkan-loader; Arch: "
     "vulkan-icd-loader) or name one in OUTRIDER_VULKAN_LOADER";
 
+/* Contexts are apart, but they share the loader and volk, whose process-wide lists (of instances and
+ * their devices) Vulkan's rules let two threads change at a time and Debian 12's loader does not: it
+ * walks them without a lock in vkGetDeviceProcAddr. */
+static pthread_mutex_t lock_of_loader = PTHREAD_MUTEX_INITIALIZER;
+
+void loader_lock(void)
+{
+    pthread_mutex_lock(&lock_of_loader);
+}
+
+void loader_unlock(void)
+{
+    pthread_mutex_unlock(&lock_of_loader);
+}
+
 otr_context_params otr_context_params_default(void)
 {
     return (otr_context_params){
@@ -318,14 +333,13 @@ otr_result otr_context_create(const otr_context_params *params, otr_context **ou
     result = choose_cache_dir(context, p.cache_dir);
     if (result)
         goto end;
+    loader_lock();
     result = load_loader(context);
-    if (result)
-        goto end;
-    result = create_instance(context);
-    if (result)
-        goto end;
-    if (context->instance)
+    if (result == OTR_OK)
+        result = create_instance(context);
+    if (result == OTR_OK && context->instance)
         result = devices_enumerate(context);
+    loader_unlock();
 end:
     if (result)
         otr_context_destroy(&context);
@@ -346,12 +360,14 @@ void otr_context_destroy(otr_context **handle)
     /* A device that still exists needs its instance, its loader and the messenger's context. */
     if (context->gpus || context->abandoned)
         return;
+    loader_lock();
     if (context->messenger)
         context->vk.vkDestroyDebugUtilsMessengerEXT(context->instance, context->messenger, NULL);
     if (context->instance)
         context->vk.vkDestroyInstance(context->instance, NULL);
     if (context->loader)
         dlclose(context->loader);
+    loader_unlock();
     free(context->facts);
     free(context->devices);
     free(context->physical);

@@ -43,7 +43,7 @@ struct otr_context {
     bool as_gpu;          /* OUTRIDER_DEBUG=gpu: on software devices too the kernels of GPUs */
     bool force_tier0;     /* OUTRIDER_DEBUG=tier0: use the tier 0 kernels on every device */
     char *cache_dir;      /* NULL: no cache on disk */
-    void *loader;         /* of dlopen; one per context, so that no global state is needed */
+    void *loader;         /* of dlopen */
     VkInstance instance;  /* NULL when there is no driver at all; then n_devices is 0 */
     uint32_t api_version; /* of the instance, at most 1.3 */
     struct instance_table vk;
@@ -72,6 +72,11 @@ otr_result context_fail_vk(otr_context *context, VkResult vk_result, const char 
     __attribute__((format(printf, 3, 4)));
 void context_log(otr_context *context, otr_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Held while instances and devices are created, destroyed, and their function tables filled. Taken
+ * after gpu_lock where both are. */
+void loader_lock(void);
+void loader_unlock(void);
 
 /* Only for otr_context_destroy. */
 void context_free_messages(otr_context *context);

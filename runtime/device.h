@@ -1,6 +1,6 @@
 /* Devices: enumeration (device.c), choice (device_choice.c), opening as a gpu (gpu.c).
  *
- * A gpu is an opened VkDevice with its queue, function table, pipeline cache and the one pipeline
+ * A gpu is an opened VkDevice with its queues, function table, pipeline cache and the one pipeline
  * layout that all kernels share. Models on the same device of a context share one gpu (counted). */
 #ifndef OUTRIDER_DEVICE_H
 #define OUTRIDER_DEVICE_H
@@ -59,6 +59,12 @@ bool device_match(const otr_device_info *infos, uint32_t n, const char *selector
 #define KERNEL_STATE_BINDING 4
 #define KERNEL_PUSH_BYTES 64
 
+typedef struct gpu_queue {
+    VkQueue queue;
+    pthread_mutex_t lock; /* held around vkQueueSubmit */
+} gpu_queue;
+#define GPU_MAX_QUEUES 2 /* of one family: one for each lane */
+
 typedef struct gpu {
     otr_context *context;
     struct gpu *next;
@@ -72,9 +78,10 @@ typedef struct gpu {
     VkPhysicalDevice physical;
     VkDevice device;
     struct VolkDeviceTable vk;
-    VkQueue queue;
+    gpu_queue queues[GPU_MAX_QUEUES]; /* [n_queues] */
+    uint32_t n_queues;
     uint32_t queue_family;
-    pthread_mutex_t queue_lock; /* held around vkQueueSubmit */
+    bool separate; /* not shared: a device of its own for one model */
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceLimits limits;
     uint32_t subgroup_size;
@@ -93,8 +100,9 @@ typedef struct gpu {
     atomic_bool hung;
 } gpu;
 
-/* Opens device `index`, or shares it when it is open already. */
-otr_result gpu_open(otr_context *context, uint32_t index, gpu **out);
+/* Opens device `index`, or shares it when it is open already. separate: as a VkDevice of its own,
+ * which nobody shares: its queues run beside those of the first even where a device has only one. */
+otr_result gpu_open(otr_context *context, uint32_t index, bool separate, gpu **out);
 /* Gives it back; the last user closes it and stores the pipeline cache. *g becomes NULL. */
 void gpu_close(gpu **g);
 
@@ -102,6 +110,9 @@ void gpu_close(gpu **g);
 void gpu_name(gpu *g, VkObjectType type, uint64_t handle, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* vkQueueSubmit to queue number `queue`. */
+VkResult gpu_submit(gpu *g, uint32_t queue, uint32_t n_infos, const VkSubmitInfo *infos,
+                    VkFence fence);
 /* Waits for a fence, at most `timeout_ms`; a time-out is OTR_ERROR_TIMEOUT, a lost device
  * OTR_ERROR_DEVICE_LOST. `what` is for the message. */
 otr_result gpu_wait(gpu *g, VkFence fence, uint32_t timeout_ms, const char *what);

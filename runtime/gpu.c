@@ -11,15 +11,11 @@
 #include "tuning_file.h"
 
 /* volk reads its one global vkGetDeviceProcAddr while it fills a device table, and contexts may
- * have different loaders: the only process-wide state, held for the moment of that call. */
-static pthread_mutex_t volk_lock = PTHREAD_MUTEX_INITIALIZER;
-
+ * have different loaders: the caller holds loader_lock. */
 static void load_device_table(gpu *g)
 {
-    pthread_mutex_lock(&volk_lock);
     vkGetDeviceProcAddr = g->context->vk.vkGetDeviceProcAddr;
     volkLoadDeviceTable(&g->vk, g->device);
-    pthread_mutex_unlock(&volk_lock);
 }
 
 static otr_result create_device(gpu *g)
@@ -27,7 +23,7 @@ static otr_result create_device(gpu *g)
     otr_context *context = g->context;
     const device_facts *facts = g->facts;
     const bool size_control = g->tier >= 1 && facts->pins_subgroup_size;
-    const float priority = 1.0f;
+    const float priorities[GPU_MAX_QUEUES] = {1.0f, 1.0f};
     const char *extensions[4];
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
@@ -71,8 +67,8 @@ static otr_result create_device(gpu *g)
     VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
         .queueFamilyIndex = g->queue_family,
-        .queueCount = 1,
-        .pQueuePriorities = &priority,
+        .queueCount = g->n_queues,
+        .pQueuePriorities = priorities,
     };
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
@@ -92,14 +88,18 @@ static otr_result create_device(gpu *g)
         extensions[info.enabledExtensionCount++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     if (facts->is_portability_subset)
         extensions[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
+    loader_lock();
     result = context->vk.vkCreateDevice(g->physical, &info, NULL, &g->device);
+    if (result == VK_SUCCESS)
+        load_device_table(g);
+    loader_unlock();
     if (result != VK_SUCCESS) {
         g->device = NULL;
         return context_fail_vk(context, result, "vkCreateDevice of device %u (%s)", g->index,
                                g->info->name);
     }
-    load_device_table(g);
-    g->vk.vkGetDeviceQueue(g->device, g->queue_family, 0, &g->queue);
+    for (uint32_t i = 0; i < g->n_queues; i++)
+        g->vk.vkGetDeviceQueue(g->device, g->queue_family, i, &g->queues[i].queue);
     return OTR_OK;
 }
 
@@ -155,9 +155,12 @@ static void destroy_gpu(gpu *g)
         g->vk.vkDestroyPipelineCache(g->device, g->pipeline_cache, NULL);
         g->vk.vkDestroyPipelineLayout(g->device, g->pipeline_layout, NULL);
         g->vk.vkDestroyDescriptorSetLayout(g->device, g->set_layout, NULL);
+        loader_lock();
         g->vk.vkDestroyDevice(g->device, NULL);
+        loader_unlock();
     }
-    pthread_mutex_destroy(&g->queue_lock);
+    for (uint32_t i = 0; i < GPU_MAX_QUEUES; i++)
+        pthread_mutex_destroy(&g->queues[i].lock);
     pthread_mutex_destroy(&g->kernels_lock);
     free(g);
 }
@@ -178,10 +181,13 @@ static otr_result create_gpu(otr_context *context, uint32_t index, gpu **out)
     g->tier = g->info->tier;
     g->physical = context->physical[index];
     g->queue_family = g->facts->queue_family;
+    g->n_queues = g->info->queue_families[g->queue_family].n_queues;
+    g->n_queues = g->n_queues < GPU_MAX_QUEUES ? g->n_queues : GPU_MAX_QUEUES;
     g->subgroup_size = g->facts->subgroup_size;
     g->has_statistics = context->statistics && g->facts->has_pipeline_statistics;
     g->is_cpu = g->info->type == OTR_DEVICE_CPU;
-    pthread_mutex_init(&g->queue_lock, NULL);
+    for (uint32_t i = 0; i < GPU_MAX_QUEUES; i++)
+        pthread_mutex_init(&g->queues[i].lock, NULL);
     pthread_mutex_init(&g->kernels_lock, NULL);
     context->vk.vkGetPhysicalDeviceProperties(g->physical, &properties);
     g->limits = properties.limits;
@@ -191,7 +197,8 @@ static otr_result create_gpu(otr_context *context, uint32_t index, gpu **out)
     result = create_device(g);
     if (result)
         goto end;
-    gpu_name(g, VK_OBJECT_TYPE_QUEUE, (uint64_t)(uintptr_t)g->queue, "queue");
+    for (uint32_t i = 0; i < g->n_queues; i++)
+        gpu_name(g, VK_OBJECT_TYPE_QUEUE, (uint64_t)(uintptr_t)g->queues[i].queue, "queue %u", i);
     result = create_layout(g);
     if (result)
         goto end;
@@ -205,7 +212,7 @@ end:
     return result;
 }
 
-otr_result gpu_open(otr_context *context, uint32_t index, gpu **out)
+otr_result gpu_open(otr_context *context, uint32_t index, bool separate, gpu **out)
 {
     otr_result result = OTR_OK;
     gpu *g;
@@ -218,12 +225,13 @@ otr_result gpu_open(otr_context *context, uint32_t index, gpu **out)
         return context_fail(context, OTR_ERROR_NO_DEVICE, "device %u (%s) can't be used: it %s",
                             index, context->devices[index].name, context->devices[index].problem);
     pthread_mutex_lock(&context->gpu_lock);
-    for (g = context->gpus; g && g->index != index; g = g->next)
+    for (g = separate ? NULL : context->gpus; g && (g->index != index || g->separate); g = g->next)
         ;
     if (!g) {
         result = create_gpu(context, index, &g);
         if (result)
             goto end;
+        g->separate = separate;
         g->next = context->gpus;
         context->gpus = g;
     }
@@ -274,6 +282,15 @@ void gpu_name(gpu *g, VkObjectType type, uint64_t handle, const char *format, ..
     info.pObjectName = name;
     /* A name that can't be set is no reason to fail. */
     g->context->vk.vkSetDebugUtilsObjectNameEXT(g->device, &info);
+}
+
+VkResult gpu_submit(gpu *g, uint32_t queue, uint32_t n_infos, const VkSubmitInfo *infos,
+                    VkFence fence)
+{
+    pthread_mutex_lock(&g->queues[queue].lock);
+    VkResult result = g->vk.vkQueueSubmit(g->queues[queue].queue, n_infos, infos, fence);
+    pthread_mutex_unlock(&g->queues[queue].lock);
+    return result;
 }
 
 otr_result gpu_wait(gpu *g, VkFence fence, uint32_t timeout_ms, const char *what)

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "calibration_bands.h"
 #include "format.h"
 #include "step_state.h"
 
@@ -116,34 +117,49 @@ void reference_attention(const reference_head *h, double *weights, double *out, 
 
 /* -------------------------------------------------------------------------------------- steps */
 
-/* A new generation: sampling parameters, stop tokens, the cache's length; nothing drafted. */
+/* A new generation: sampling parameters and stop tokens; nothing drafted. */
 static void begin_generate(uint32_t *lane, uint32_t *exchange, const uint32_t *request)
 {
     uint32_t n_stops = request[Q_STOPS];
 
     memcpy(lane + S_SEED_LOW, request + Q_SAMPLING, 8 * sizeof *lane);
-    lane[S_LENGTH] = request[Q_LENGTH];
     exchange[X_N_STOPS] = n_stops < X_MAX_STOPS ? n_stops : X_MAX_STOPS;
     memcpy(exchange + X_STOPS, request + Q_STOPS + 1, X_MAX_STOPS * sizeof *exchange);
     exchange[X_DRAFTED] = 0;
     exchange[X_DONE] = 0;
 }
 
-/* The rows that the draft's cache lacks, up to the newest token of the chain. */
-static void begin_draft(uint32_t *lane, const uint32_t *exchange)
+/* One row, the newest token of the chain. */
+static void begin_draft(uint32_t *lane, const uint32_t *exchange, const uint32_t *request)
 {
-    uint32_t drafted = exchange[X_DRAFTED], newest = exchange[X_ROOT] + drafted;
-    uint32_t base = lane[S_LENGTH] < newest ? lane[S_LENGTH] : newest;
-    uint32_t rows = newest - base + 1;
-    bool stops = exchange[X_DONE] || drafted == MAX_ROWS - 1 || rows > MAX_ROWS;
+    uint32_t drafted = exchange[X_DRAFTED], newest = exchange[X_ROOT] + drafted - lane[S_ORIGIN];
+    bool stops = exchange[X_DONE] || request[Q_CANCEL] || drafted == MAX_ROWS - 1;
 
     lane[LANE_HISTORY + newest] = exchange[X_TOKENS + drafted];
-    rows = stops ? 0 : rows;
+    lane[S_BASE] = newest;
+    lane[S_ROWS] = lane[S_OUT_ROWS] = stops ? 0 : 1;
+    lane[S_OUT_FIRST] = 0;
+}
+
+static void begin_verify(uint32_t *lane, const uint32_t *exchange)
+{
+    uint32_t base = exchange[X_ROOT] - lane[S_ORIGIN], rows = exchange[X_DRAFTED] + 1;
+
     lane[S_BASE] = base;
-    lane[S_ROWS] = rows;
-    lane[S_OUT_FIRST] = rows ? rows - 1 : 0;
-    lane[S_OUT_ROWS] = rows ? 1 : 0;
-    lane[S_LENGTH] = base + rows;
+    lane[S_ROWS] = lane[S_OUT_ROWS] = rows;
+    lane[S_OUT_FIRST] = 0;
+    memcpy(lane + LANE_HISTORY + base, exchange + X_TOKENS, rows * sizeof *lane);
+}
+
+static void begin_chain(uint32_t *exchange, const uint32_t *request)
+{
+    const float one = 1;
+    uint32_t rows = request[Q_ROWS];
+
+    exchange[X_ROOT] = request[Q_ROOT];
+    exchange[X_TOKENS] = request[Q_TOKENS + (rows ? rows - 1 : 0)];
+    exchange[X_DRAFTED] = exchange[X_DONE] = 0;
+    memcpy(exchange + X_SURVIVAL, &one, sizeof one);
 }
 
 /* Workgroups of a dispatch for the rows that it counts. */
@@ -180,10 +196,11 @@ void reference_begin(uint32_t *lane, uint32_t *exchange, const uint32_t *request
     case BEGIN_GENERATE:
         begin_generate(lane, exchange, request);
         return; /* no pass */
+    case BEGIN_CHAIN:
+        begin_chain(exchange, request); /* fallthrough */
     case BEGIN_REQUEST:
         rows = request[Q_ROWS];
-        memcpy(lane, request, 4 * sizeof *lane); /* base, rows, out_first, out_rows */
-        lane[S_LENGTH] = request[Q_BASE] + rows;
+        memcpy(lane, request, 5 * sizeof *lane); /* base, rows, out_first, out_rows, origin */
         memcpy(lane + LANE_HISTORY + request[Q_BASE], request + Q_TOKENS, rows * sizeof *lane);
         break;
     case BEGIN_OUTPUT:
@@ -191,26 +208,39 @@ void reference_begin(uint32_t *lane, uint32_t *exchange, const uint32_t *request
         lane[S_OUT_ROWS] = request[Q_OUT_ROWS];
         break;
     case BEGIN_DRAFT:
-        begin_draft(lane, exchange);
+        begin_draft(lane, exchange, request);
+        break;
+    case BEGIN_PROPOSED:
+        rows = request[Q_ROWS] < MAX_ROWS ? request[Q_ROWS] : MAX_ROWS - 1;
+        exchange[X_DRAFTED] = rows;
+        memcpy(exchange + X_TOKENS + 1, request + Q_TOKENS, rows * sizeof *exchange);
+        begin_verify(lane, exchange);
         break;
     default: /* BEGIN_VERIFY */
-        rows = exchange[X_DRAFTED] + 1;
-        lane[S_BASE] = exchange[X_ROOT];
-        lane[S_ROWS] = lane[S_OUT_ROWS] = rows;
-        lane[S_OUT_FIRST] = 0;
-        lane[S_LENGTH] = exchange[X_ROOT] + rows;
-        memcpy(lane + LANE_HISTORY + exchange[X_ROOT], exchange + X_TOKENS, rows * sizeof *lane);
+        begin_verify(lane, exchange);
     }
     for (uint32_t i = 0; i < n_grids; i++)
         begin_arguments(lane, lane + LANE_GRID + 4 * i, lane + LANE_ARGS + 4 * i);
 }
 
-void reference_propose(const uint32_t *lane, uint32_t *exchange)
+void reference_propose(const uint32_t *lane, uint32_t *exchange, const uint32_t *request)
 {
-    uint32_t token = lane[LANE_RESULTS + R_TOKEN], n = exchange[X_DRAFTED];
+    static const float limits[] = {CALIBRATION_LIMITS};
+    uint32_t token = lane[LANE_RESULTS + R_TOKEN], n = exchange[X_DRAFTED], band = 0;
+    float probability, survival, chance, least;
 
     if (!lane[S_OUT_ROWS])
         return;
+    memcpy(&probability, lane + LANE_RESULTS + R_PROBABILITY, sizeof probability);
+    while (band < CALIBRATION_BANDS - 1 && probability >= limits[band])
+        band++;
+    memcpy(&survival, exchange + X_SURVIVAL, sizeof survival);
+    memcpy(&chance, request + Q_BANDS + band, sizeof chance);
+    memcpy(&least, request + Q_SURVIVAL + n, sizeof least);
+    survival *= chance;
+    memcpy(exchange + X_SURVIVAL, &survival, sizeof survival);
+    if (survival < least)
+        exchange[X_DONE] = 1;
     exchange[X_DRAFTED] = n + 1;
     exchange[X_TOKENS + 1 + n] = token;
     exchange[X_PROBABILITIES + n] = lane[LANE_RESULTS + R_PROBABILITY];
@@ -219,26 +249,21 @@ void reference_propose(const uint32_t *lane, uint32_t *exchange)
             exchange[X_DONE] = 1;
 }
 
-void reference_accept(uint32_t *target, uint32_t *exchange, uint32_t *draft, uint32_t *record,
-                      uint32_t mode)
+void reference_accept(uint32_t *target, uint32_t *exchange, uint32_t *record, uint32_t mode)
 {
     const uint32_t *chosen = target + LANE_RESULTS + R_TOKEN;
     bool first = mode == ACCEPT_FIRST;
-    uint32_t root = first ? target[S_BASE] + target[S_OUT_FIRST] : exchange[X_ROOT];
+    uint32_t origin = target[S_ORIGIN];
+    uint32_t root = first ? target[S_BASE] + target[S_OUT_FIRST] + origin : exchange[X_ROOT];
     uint32_t drafted = first ? 0 : exchange[X_DRAFTED], accepted;
 
     for (accepted = 0; accepted < drafted; accepted++)
         if (exchange[X_TOKENS + 1 + accepted] != chosen[accepted])
             break;
+    record[B_REJECTED] = accepted < drafted ? exchange[X_TOKENS + 1 + accepted] : UINT32_MAX;
     memcpy(record + B_TOKENS, chosen, (accepted + 1) * sizeof *record);
     memcpy(record + B_PROBABILITIES, exchange + X_PROBABILITIES, drafted * sizeof *record);
-    memcpy(target + LANE_HISTORY + root + 1, chosen, (accepted + 1) * sizeof *target);
-    target[S_LENGTH] = root + 1 + accepted;
-    if (draft) {
-        memcpy(draft + LANE_HISTORY + root + 1, chosen, (accepted + 1) * sizeof *draft);
-        if (draft[S_LENGTH] > root + 1 + accepted)
-            draft[S_LENGTH] = root + 1 + accepted;
-    }
+    memcpy(target + LANE_HISTORY + root + 1 - origin, chosen, (accepted + 1) * sizeof *target);
     exchange[X_ROOT] = root + 1 + accepted;
     exchange[X_TOKENS] = chosen[accepted];
     exchange[X_DRAFTED] = 0;
@@ -247,7 +272,6 @@ void reference_accept(uint32_t *target, uint32_t *exchange, uint32_t *draft, uin
     record[B_ACCEPTED] = accepted;
     record[B_EMITTED] = accepted + 1;
     record[B_ROOT] = root + 1 + accepted;
-    record[B_DRAFT_LENGTH] = draft ? draft[S_LENGTH] : 0;
     record[B_NOT_FINITE] = 0;
     for (uint32_t i = 0; i <= accepted; i++)
         record[B_NOT_FINITE] += target[LANE_RESULTS + R_PROBABILITY + i] == 0;

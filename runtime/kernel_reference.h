@@ -40,9 +40,7 @@ void reference_attention(const reference_head *head, double *weights, double *ou
 /* The step kernels, in place, on buffers as step_state.h lays them out. */
 void reference_begin(uint32_t *lane, uint32_t *exchange, const uint32_t *request, uint32_t mode,
                      uint32_t n_grids);
-void reference_propose(const uint32_t *lane, uint32_t *exchange);
-/* draft may be NULL. */
-void reference_accept(uint32_t *target, uint32_t *exchange, uint32_t *draft, uint32_t *record,
-                      uint32_t mode);
+void reference_propose(const uint32_t *lane, uint32_t *exchange, const uint32_t *request);
+void reference_accept(uint32_t *target, uint32_t *exchange, uint32_t *record, uint32_t mode);
 
 #endif

@@ -169,9 +169,7 @@ otr_result kernel_runner_run(kernel_runner *r, const kernel_run *run, const char
     vk_result = record(r, run);
     if (vk_result != VK_SUCCESS)
         return context_fail_vk(g->context, vk_result, "recording of %s", what);
-    pthread_mutex_lock(&g->queue_lock);
-    vk_result = g->vk.vkQueueSubmit(g->queue, 1, &submit, r->fence);
-    pthread_mutex_unlock(&g->queue_lock);
+    vk_result = gpu_submit(g, 0, 1, &submit, r->fence);
     if (vk_result != VK_SUCCESS)
         return context_fail_vk(g->context, vk_result, "vkQueueSubmit of %s", what);
     result = gpu_wait(g, r->fence, WAIT_MS, what);

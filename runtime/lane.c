@@ -221,6 +221,7 @@ static otr_result fill_buffers(lane *l)
         return result;
     for (size_t i = 0; i < sizeof zeroed / sizeof zeroed[0] && result == OTR_OK; i++)
         result = upload_zero(&u, zeroed[i], 0, zeroed[i]->size);
+    memset(l->request.mapped, 0, Q_TOKENS * 4);
     if (result == OTR_OK)
         result = upload(&u, &l->words, LANE_GRID * 4, l->grids, l->n_grids * sizeof l->grids[0]);
     if (result == OTR_OK)
@@ -247,12 +248,16 @@ static otr_result create_pools(lane *l)
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = g->queue_family,
     };
+    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkResult result = g->vk.vkCreateDescriptorPool(g->device, &descriptors, NULL, &l->descriptors);
     if (result != VK_SUCCESS)
         return context_fail_vk(g->context, result, "vkCreateDescriptorPool of a lane");
     result = g->vk.vkCreateCommandPool(g->device, &commands, NULL, &l->pool);
     if (result != VK_SUCCESS)
         return context_fail_vk(g->context, result, "vkCreateCommandPool of a lane");
+    result = g->vk.vkCreateFence(g->device, &fence, NULL, &l->place.fence);
+    if (result != VK_SUCCESS)
+        return context_fail_vk(g->context, result, "vkCreateFence of a lane");
     return OTR_OK;
 }
 
@@ -264,8 +269,8 @@ static uint32_t count_dispatches(const lane *l, enum lane_path path)
     return n;
 }
 
-otr_result lane_create(otr_model *model, const tuning *t, uint32_t n_ctx, otr_cache_type cache_type,
-                       uint32_t prefill_rows, const exchange_buffers *exchange, lane **out)
+otr_result lane_create(otr_model *model, const lane_params *params, const gpu_buffer *exchange,
+                       lane **out)
 {
     otr_result result;
     lane *l = calloc(1, sizeof *l);
@@ -275,18 +280,18 @@ otr_result lane_create(otr_model *model, const tuning *t, uint32_t n_ctx, otr_ca
         return context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
     l->model = model;
     l->gpu = model->gpu;
-    l->exchange = exchange;
-    l->tuning = *t;
-    l->n_ctx = n_ctx;
-    l->cache_type = cache_type;
-    l->prefill_rows = prefill_rows;
-    l->chunk_rows = prefill_rows;
+    l->place = (work_place){.gpu = l->gpu, .queue = params->queue};
+    l->tuning = *params->tuning;
+    l->n_ctx = params->n_ctx;
+    l->cache_type = params->cache_type;
+    l->prefill_rows = params->prefill_rows;
+    l->chunk_rows = params->prefill_rows;
     l->layers = calloc(model->h.n_layers, sizeof *l->layers);
     if (!l->layers) {
         result = context_fail(model->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a lane");
         goto fail;
     }
-    if ((result = loop_budget_check(model, t, n_ctx)) != OTR_OK ||
+    if ((result = loop_budget_check(model, params->tuning, params->n_ctx)) != OTR_OK ||
         (result = create_buffers(l)) != OTR_OK || (result = create_pools(l)) != OTR_OK ||
         (result = transformer_build(l)) != OTR_OK)
         goto fail;
@@ -296,7 +301,7 @@ otr_result lane_create(otr_model *model, const tuning *t, uint32_t n_ctx, otr_ca
                               l->n_grids, MAX_GRIDS);
         goto fail;
     }
-    if ((result = fill_buffers(l)) != OTR_OK || (result = record_lane(l)) != OTR_OK)
+    if ((result = fill_buffers(l)) != OTR_OK || (result = record_lane(l, exchange)) != OTR_OK)
         goto fail;
     l->dispatches_one_row = count_dispatches(l, PATH_ONE);
     *out = l;
@@ -317,6 +322,8 @@ void lane_destroy(lane **handle)
                              &l->x,     &l->normed,  &l->qkv,        &l->attended, &l->gate_up,
                              &l->gated, &l->logits,  &l->logits_host};
     bool in_use = atomic_load(&g->hung); /* by work that never ended: leave it alone */
+    if (l->place.fence && !in_use)
+        g->vk.vkDestroyFence(g->device, l->place.fence, NULL);
     if (l->pool && !in_use)
         g->vk.vkDestroyCommandPool(g->device, l->pool, NULL);
     if (l->descriptors && !in_use)
@@ -333,7 +340,7 @@ void lane_destroy(lane **handle)
 
 bool lane_add_begin(const lane *l, submission *s, uint32_t mode)
 {
-    return submission_add(s, l->begin[mode], 0);
+    return submission_add(s, l->link.begin[mode], 0);
 }
 
 bool lane_add_layers(const lane *l, submission *s, enum lane_path path)
@@ -357,11 +364,12 @@ bool lane_add_sample(const lane *l, submission *s)
     return submission_add(s, l->sample.commands[PATH_ROWS], 0);
 }
 
-bool lane_add_draft_step(const lane *l, submission *s, enum lane_path path)
+bool lane_add_draft_step(const lane *l, const lane_link *link, submission *s, uint32_t mode,
+                         enum lane_path path)
 {
-    return lane_add_begin(l, s, BEGIN_DRAFT) && lane_add_layers(l, s, path) &&
+    return submission_add(s, link->begin[mode], 0) && lane_add_layers(l, s, path) &&
            lane_add_output(l, s, PATH_ONE) && lane_add_sample(l, s) &&
-           submission_add(s, l->propose, 0);
+           submission_add(s, link->propose, 0);
 }
 
 bool lane_add_copy_logits(const lane *l, submission *s)

@@ -38,16 +38,17 @@ typedef struct operation_group {
     VkCommandBuffer commands[N_PATHS];
 } operation_group;
 
-/* Buffers of an exchange between lanes and host; owned by the session. */
-typedef struct exchange_buffers {
-    gpu_buffer block;  /* X_WORDS, device-local */
-    gpu_buffer record; /* B_WORDS, read by the host */
-} exchange_buffers;
+/* Commands of a lane that read and write an exchange buffer. */
+typedef struct lane_link {
+    VkDescriptorSet begin_set, propose_set;
+    VkCommandBuffer begin[N_BEGIN_MODES]; /* by BEGIN_* mode */
+    VkCommandBuffer propose;              /* ends a draft step */
+} lane_link;
 
 typedef struct lane {
     otr_model *model;
     gpu *gpu;
-    const exchange_buffers *exchange;
+    work_place place;
     tuning tuning; /* shapes of the kernels */
     uint32_t n_ctx;
     uint32_t prefill_rows; /* room for so many rows in a PATH_PREFILL pass */
@@ -75,19 +76,27 @@ typedef struct lane {
     operation_group *layers; /* [model layers] */
     operation_group output;  /* final norm and head, for the step's output rows */
     operation_group sample;
-    VkCommandBuffer begin[N_BEGIN_MODES];        /* by BEGIN_* mode */
-    VkCommandBuffer propose;                     /* ends a draft step */
     VkPipeline begin_pipeline, propose_pipeline; /* record.c */
-    VkDescriptorSet begin_set, propose_set;
+    lane_link link;                              /* to the exchange that it was created with */
     VkCommandBuffer copy_logits;
     uint32_t dispatches_one_row; /* of a PATH_ONE pass, embed to sample */
 
-    uint32_t length;          /* positions [0, length) of the cache are valid: the host's view */
+    /* The cache holds positions [origin, length) of the text. Only a draft's may begin behind the
+     * text's start. */
+    uint32_t origin, length;
     double layer_ms[N_PATHS]; /* measured time of a layer in the last pass; 0: not known */
 } lane;
 
-otr_result lane_create(otr_model *model, const tuning *t, uint32_t n_ctx, otr_cache_type cache_type,
-                       uint32_t prefill_rows, const exchange_buffers *exchange, lane **out);
+typedef struct lane_params {
+    const tuning *tuning;
+    uint32_t n_ctx, prefill_rows;
+    uint32_t queue; /* of the model's gpu */
+    otr_cache_type cache_type;
+} lane_params;
+
+/* exchange: X_WORDS, on the model's gpu. */
+otr_result lane_create(otr_model *model, const lane_params *params, const gpu_buffer *exchange,
+                       lane **out);
 void lane_destroy(lane **l);
 
 /* ------------------------------------------------------------------ for transformer.c */
@@ -123,9 +132,10 @@ bool lane_add_layers(const lane *l, submission *s, enum lane_path path); /* embe
 /* Logits of the output rows; PATH_ONE when there is one. */
 bool lane_add_output(const lane *l, submission *s, enum lane_path path);
 bool lane_add_sample(const lane *l, submission *s);
-/* One step of the draft's chain, begin to propose; PATH_ONE when its cache lacks only the newest
- * token. */
-bool lane_add_draft_step(const lane *l, submission *s, enum lane_path path);
+/* One step of the draft's chain, begin (BEGIN_CHAIN or BEGIN_DRAFT) to propose; PATH_ONE where there
+ * is one row. */
+bool lane_add_draft_step(const lane *l, const lane_link *link, submission *s, uint32_t mode,
+                         enum lane_path path);
 /* Copies the output rows' logits to logits_host. */
 bool lane_add_copy_logits(const lane *l, submission *s);
 

@@ -60,8 +60,8 @@ void measure_write_pass(const lane *l, const otr_sampling *sampling, uint32_t ba
 
     generate_write_sampling(l, sampling);
     request[Q_STOPS] = 0;
-    request[Q_LENGTH] = base;
-    request[Q_BASE] = base;
+    request[Q_BASE] = base - l->origin;
+    request[Q_ORIGIN] = l->origin;
     request[Q_ROWS] = rows;
     request[Q_OUT_FIRST] = rows - out_rows;
     request[Q_OUT_ROWS] = out_rows;
@@ -86,7 +86,7 @@ static otr_result measure_pass(otr_session *s, lane *l, const otr_measure_params
         ok = lane_add_output(l, sub, path) && lane_add_sample(l, sub);
     if (!ok)
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
-    otr_result result = submission_run(sub, s->gpu, s->fence, "a measurement", &wait_ns);
+    otr_result result = submission_run(sub, &l->place, "a measurement", &wait_ns);
     uint64_t took = clock_ns() - start;
 
     out->seconds += (double)took / 1e9;
@@ -186,7 +186,7 @@ otr_result otr_session_measure_copy(otr_session *s, double *bytes_per_second)
         result = context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a copy");
     for (int i = 0; i < COPY_RUNS && result == OTR_OK; i++) {
         uint64_t start = clock_ns();
-        result = submission_run(&sub, s->gpu, s->fence, "a copy", NULL);
+        result = submission_run(&sub, &s->target->place, "a copy", NULL);
         double seconds = (double)(clock_ns() - start) / 1e9;
         least = i == 0 || seconds < least ? seconds : least;
     }

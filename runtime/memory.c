@@ -288,9 +288,7 @@ static otr_result finish(uploader *u)
         result = g->vk.vkResetFences(g->device, 1, &u->fence);
     if (result != VK_SUCCESS)
         return context_fail_vk(g->context, result, "recording an upload");
-    pthread_mutex_lock(&g->queue_lock);
-    result = g->vk.vkQueueSubmit(g->queue, 1, &submit, u->fence);
-    pthread_mutex_unlock(&g->queue_lock);
+    result = gpu_submit(g, 0, 1, &submit, u->fence);
     if (result != VK_SUCCESS)
         return context_fail_vk(g->context, result, "vkQueueSubmit of an upload");
     return gpu_wait(g, u->fence, UPLOAD_TIMEOUT_MS, "an upload");

@@ -535,7 +535,7 @@ otr_result otr_model_load(otr_context *context, const otr_model_params *params, 
 
     result = otr_device_find(context, params->device, &index);
     if (result == OTR_OK)
-        result = gpu_open(context, index, &model->gpu);
+        result = gpu_open(context, index, params->separate_device, &model->gpu);
     if (result != OTR_OK)
         goto fail;
     model->layers = calloc(model->h.n_layers, sizeof *model->layers);
@@ -548,9 +548,10 @@ otr_result otr_model_load(otr_context *context, const otr_model_params *params, 
         result = upload_weights(model, file, params, p);
     if (result != OTR_OK)
         goto fail;
-    context_log(context, OTR_LOG_INFO, "%s: %s, %u layers, %s, %.1f MB on %s (tier %d)",
+    context_log(context, OTR_LOG_INFO, "%s: %s, %u layers, %s, %.1f MiB on %s (tier %d)",
                 model->name, model->h.architecture, model->h.n_layers, model->formats,
-                (double)model->weight_bytes / 1e6, model->gpu->info->name, (int)model->gpu->tier);
+                (double)model->weight_bytes / (1024.0 * 1024.0), model->gpu->info->name,
+                (int)model->gpu->tier);
     free(p);
     gguf_close(&file);
     *out = model;

@@ -110,7 +110,7 @@ void emit_group(const lane *l, VkCommandBuffer commands, const operation_group *
     emit_kinds(l, commands, group, path, OPERATION_ALL);
 }
 
-void emit_begin(const lane *l, VkCommandBuffer commands, uint32_t mode)
+void emit_begin(const lane *l, const lane_link *link, VkCommandBuffer commands, uint32_t mode)
 {
     gpu *g = l->gpu;
     uint32_t push[2] = {mode, l->n_grids};
@@ -120,7 +120,7 @@ void emit_begin(const lane *l, VkCommandBuffer commands, uint32_t mode)
                  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
                  VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                  VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-    bind(g, commands, l->begin_pipeline, l->begin_set, push, sizeof push);
+    bind(g, commands, l->begin_pipeline, link->begin_set, push, sizeof push);
     g->vk.vkCmdDispatch(commands, 1, 1, 1);
     emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
@@ -128,22 +128,20 @@ void emit_begin(const lane *l, VkCommandBuffer commands, uint32_t mode)
                      VK_ACCESS_UNIFORM_READ_BIT | VK_ACCESS_INDIRECT_COMMAND_READ_BIT);
 }
 
-void emit_propose(const lane *l, VkCommandBuffer commands)
+void emit_propose(const lane *l, const lane_link *link, VkCommandBuffer commands)
 {
-    emit_single(l->gpu, commands, l->propose_pipeline, l->propose_set, NULL, 0);
+    emit_single(l->gpu, commands, l->propose_pipeline, link->propose_set, NULL, 0);
 }
 
-static void emit_copy_logits(const lane *l, VkCommandBuffer commands)
+void emit_copy(gpu *g, VkCommandBuffer commands, const gpu_buffer *from, const gpu_buffer *to,
+               const VkBufferCopy *copy)
 {
-    gpu *g = l->gpu;
-    VkBufferCopy copy = {0, 0, (VkDeviceSize)MAX_ROWS * l->logits_stride * 4};
-
     emit_barrier(g, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                  VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
-    g->vk.vkCmdCopyBuffer(commands, l->logits.buffer, l->logits_host.buffer, 1, &copy);
+    g->vk.vkCmdCopyBuffer(commands, from->buffer, to->buffer, 1, copy);
     emit_barrier(g, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                  VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
-    /* The next pass writes the logits again. */
+    /* Later kernels write the source again. */
     emit_barrier(g, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, 0,
                  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0);
 }
@@ -199,49 +197,55 @@ static otr_result record_groups(lane *l, enum lane_path path)
     return result;
 }
 
-static otr_result record_begins(lane *l)
+static otr_result record_begins(lane *l, const gpu_buffer *exchange, lane_link *link)
 {
-    const binding bindings[] = {
-        {&l->words, 0, 0}, {&l->exchange->block, 0, 0}, {&l->request, 0, 0}};
+    const binding bindings[] = {{&l->words, 0, 0}, {exchange, 0, 0}, {&l->request, 0, 0}};
     otr_result result = kernel_get(l->gpu, "begin", NULL, 0, false, &l->begin_pipeline);
 
     if (result == OTR_OK)
-        result = lane_bind(l, bindings, 3, &l->begin_set);
+        result = lane_bind(l, bindings, 3, &link->begin_set);
     for (uint32_t mode = 0; mode < N_BEGIN_MODES && result == OTR_OK; mode++) {
-        result = record_begin(l->gpu, l->pool, "begin", &l->begin[mode]);
+        result = record_begin(l->gpu, l->pool, "begin", &link->begin[mode]);
         if (result == OTR_OK) {
-            emit_begin(l, l->begin[mode], mode);
-            result = record_end(l->gpu, l->begin[mode], "begin");
+            emit_begin(l, link, link->begin[mode], mode);
+            result = record_end(l->gpu, link->begin[mode], "begin");
         }
     }
     return result;
 }
 
-static otr_result record_propose(lane *l)
+static otr_result record_propose(lane *l, const gpu_buffer *exchange, lane_link *link)
 {
-    const binding bindings[] = {{&l->words, 0, 0}, {&l->exchange->block, 0, 0}};
+    const binding bindings[] = {{&l->words, 0, 0}, {exchange, 0, 0}, {&l->request, 0, 0}};
     otr_result result = kernel_get(l->gpu, "propose", NULL, 0, false, &l->propose_pipeline);
 
     if (result == OTR_OK)
-        result = lane_bind(l, bindings, 2, &l->propose_set);
+        result = lane_bind(l, bindings, 3, &link->propose_set);
     if (result == OTR_OK)
-        result = record_begin(l->gpu, l->pool, "propose", &l->propose);
+        result = record_begin(l->gpu, l->pool, "propose", &link->propose);
     if (result != OTR_OK)
         return result;
-    emit_propose(l, l->propose);
-    return record_end(l->gpu, l->propose, "propose");
+    emit_propose(l, link, link->propose);
+    return record_end(l->gpu, link->propose, "propose");
+}
+
+otr_result record_link(lane *l, const gpu_buffer *exchange, lane_link *link)
+{
+    otr_result result = record_begins(l, exchange, link);
+    return result == OTR_OK ? record_propose(l, exchange, link) : result;
 }
 
 static otr_result record_copy_logits(lane *l)
 {
+    VkBufferCopy copy = {0, 0, (VkDeviceSize)MAX_ROWS * l->logits_stride * 4};
     otr_result result = record_begin(l->gpu, l->pool, "copy logits", &l->copy_logits);
     if (result != OTR_OK)
         return result;
-    emit_copy_logits(l, l->copy_logits);
+    emit_copy(l->gpu, l->copy_logits, &l->logits, &l->logits_host, &copy);
     return record_end(l->gpu, l->copy_logits, "copy logits");
 }
 
-otr_result record_lane(lane *l)
+otr_result record_lane(lane *l, const gpu_buffer *exchange)
 {
     otr_result result;
 
@@ -251,7 +255,7 @@ otr_result record_lane(lane *l)
     if ((result = record_group(l, &l->output, PATH_ONE, "output (one row)")) != OTR_OK ||
         (result = record_group(l, &l->output, PATH_ROWS, "output (rows)")) != OTR_OK ||
         (result = record_group(l, &l->sample, PATH_ROWS, "sample")) != OTR_OK ||
-        (result = record_begins(l)) != OTR_OK || (result = record_propose(l)) != OTR_OK)
+        (result = record_link(l, exchange, &l->link)) != OTR_OK)
         return result;
     return record_copy_logits(l);
 }

@@ -205,7 +205,7 @@ otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_inde
                          otr_selftest_callback on_result, void *user)
 {
     *t = (selftest){.context = context, .on_result = on_result, .user = user};
-    t->result = gpu_open(context, device_index, &t->gpu);
+    t->result = gpu_open(context, device_index, false, &t->gpu);
     if (t->result == OTR_OK)
         t->result = kernel_runner_create(t->gpu, &t->runner);
     if (t->result == OTR_OK)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "calibration_bands.h"
 #include "kernel_reference.h"
 #include "philox.h"
 #include "selftest.h"
@@ -19,8 +20,8 @@
 
 /* Buffers as the device has them, and what they must hold after the kernel. */
 typedef struct step_check {
-    gpu_buffer *target, *exchange, *draft, *request, *record;
-    uint32_t want_target[LANE_WORDS], want_exchange[X_WORDS], want_draft[LANE_WORDS];
+    gpu_buffer *lane, *exchange, *request, *record;
+    uint32_t want_lane[LANE_WORDS], want_exchange[X_WORDS];
     uint32_t want_request[REQUEST_WORDS], want_record[B_WORDS];
 } step_check;
 
@@ -30,14 +31,14 @@ static void random_words(selftest *t, uint32_t *words, uint32_t n)
         words[i] = random_bits(t);
 }
 
-static void random_lane(selftest *t, uint32_t *lane)
+static void random_lane(selftest *t, uint32_t *lane, uint32_t root)
 {
     random_words(t, lane, LANE_WORDS);
     lane[S_BASE] = random_bits(t) % 200;
     lane[S_ROWS] = random_bits(t) % 40;
     lane[S_OUT_FIRST] = random_bits(t) % 40;
     lane[S_OUT_ROWS] = random_bits(t) % 3 * (random_bits(t) % (MAX_ROWS + 1));
-    lane[S_LENGTH] = random_bits(t) % 300;
+    lane[S_ORIGIN] = random_bits(t) % (root + 1);
     for (uint32_t i = 0; i < MAX_GRIDS; i++) {
         static const uint32_t rows_per_y[] = {0, 1, 8, 32}, tiles[] = {TILES, 0};
         uint32_t *grid = lane + LANE_GRID + 4 * i;
@@ -48,38 +49,49 @@ static void random_lane(selftest *t, uint32_t *lane)
     }
 }
 
-/* A block under way. Its draft's cache may lack the last token, none, or many. */
+/* Numbers in [0, 1) where the shaders take float bits. */
+static void random_shares(selftest *t, uint32_t *words, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float value = random_between(t, 0, 1);
+        memcpy(&words[i], &value, sizeof value);
+    }
+}
+
+/* A block under way. */
 static void random_scenario(selftest *t, step_check *c)
 {
-    uint32_t *target = c->target->mapped, *draft = c->draft->mapped;
+    uint32_t *lane = c->lane->mapped;
     uint32_t *exchange = c->exchange->mapped, *request = c->request->mapped;
     uint32_t drafted = random_bits(t) % MAX_ROWS, root = random_bits(t) % 200, agreed;
 
-    random_lane(t, target);
-    random_lane(t, draft);
+    random_lane(t, lane, root);
     random_words(t, exchange, X_WORDS);
     random_words(t, request, REQUEST_WORDS);
     random_words(t, c->record->mapped, B_WORDS);
     exchange[X_ROOT] = root;
     exchange[X_DRAFTED] = drafted;
     exchange[X_DONE] = random_bits(t) % 4 == 0;
+    random_shares(t, &exchange[X_SURVIVAL], 1);
+    random_shares(t, &lane[LANE_RESULTS + R_PROBABILITY], MAX_ROWS);
+    random_shares(t, &request[Q_BANDS], CALIBRATION_BANDS);
+    random_shares(t, &request[Q_SURVIVAL], OTR_MAX_DRAFT);
     exchange[X_N_STOPS] = random_bits(t) % (X_MAX_STOPS + 1);
     if (random_bits(t) % 2 && exchange[X_N_STOPS])
-        exchange[X_STOPS + exchange[X_N_STOPS] - 1] = target[LANE_RESULTS + R_TOKEN];
+        exchange[X_STOPS + exchange[X_N_STOPS] - 1] = lane[LANE_RESULTS + R_TOKEN];
     if (random_bits(t) % 4 == 0) /* a row without a finite logit */
-        target[LANE_RESULTS + R_PROBABILITY + random_bits(t) % MAX_ROWS] = 0;
-    if (random_bits(t) % 4)
-        target[S_LENGTH] = root + drafted - random_bits(t) % (drafted + 1);
+        lane[LANE_RESULTS + R_PROBABILITY + random_bits(t) % MAX_ROWS] = 0;
     agreed = random_bits(t) % 4 ? random_bits(t) % (drafted + 1) : drafted;
-    memcpy(exchange + X_TOKENS + 1, target + LANE_RESULTS + R_TOKEN, agreed * sizeof *exchange);
+    memcpy(exchange + X_TOKENS + 1, lane + LANE_RESULTS + R_TOKEN, agreed * sizeof *exchange);
     request[Q_BASE] = random_bits(t) % 200;
     request[Q_ROWS] = random_bits(t) % (REQUEST_ROWS + 1);
     request[Q_OUT_ROWS] = random_bits(t) % (MAX_ROWS + 1);
     request[Q_OUT_FIRST] = random_bits(t) % REQUEST_ROWS;
     request[Q_STOPS] = random_bits(t) % (X_MAX_STOPS + 3);
+    request[Q_ROOT] = random_bits(t) % 200;
+    request[Q_CANCEL] = random_bits(t) % 4 == 0;
 
-    memcpy(c->want_target, target, sizeof c->want_target);
-    memcpy(c->want_draft, draft, sizeof c->want_draft);
+    memcpy(c->want_lane, lane, sizeof c->want_lane);
     memcpy(c->want_exchange, exchange, sizeof c->want_exchange);
     memcpy(c->want_request, request, sizeof c->want_request);
     memcpy(c->want_record, c->record->mapped, sizeof c->want_record);
@@ -87,9 +99,8 @@ static void random_scenario(selftest *t, step_check *c)
 
 static void compare_step(selftest *t, const step_check *c)
 {
-    expect_words(t, "lane", c->target->mapped, c->want_target, LANE_WORDS);
+    expect_words(t, "lane", c->lane->mapped, c->want_lane, LANE_WORDS);
     expect_words(t, "exchange", c->exchange->mapped, c->want_exchange, X_WORDS);
-    expect_words(t, "draft's lane", c->draft->mapped, c->want_draft, LANE_WORDS);
     expect_words(t, "request", c->request->mapped, c->want_request, REQUEST_WORDS);
     expect_words(t, "record", c->record->mapped, c->want_record, B_WORDS);
 }
@@ -99,7 +110,7 @@ static void check_begin(selftest *t, step_check *c, uint32_t mode, const char *n
     uint32_t push[2] = {mode, 0};
     const kernel_run run = {
         .pipeline = selftest_pipeline(t, "begin", NULL, 0, false),
-        .buffers = {c->target, c->exchange, c->request},
+        .buffers = {c->lane, c->exchange, c->request},
         .push = push,
         .push_bytes = sizeof push,
         .groups = {1, 1, 1},
@@ -110,7 +121,7 @@ static void check_begin(selftest *t, step_check *c, uint32_t mode, const char *n
         for (uint32_t i = 0; i < SCENARIOS && t->result == OTR_OK; i++) {
             push[1] = i ? random_bits(t) % (MAX_GRIDS + 1) : MAX_GRIDS;
             random_scenario(t, c);
-            reference_begin(c->want_target, c->want_exchange, c->want_request, mode, push[1]);
+            reference_begin(c->want_lane, c->want_exchange, c->want_request, mode, push[1]);
             selftest_dispatch(t, &run);
             compare_step(t, c);
         }
@@ -121,7 +132,7 @@ static void check_propose(selftest *t, step_check *c)
 {
     const kernel_run run = {
         .pipeline = selftest_pipeline(t, "propose", NULL, 0, false),
-        .buffers = {c->target, c->exchange},
+        .buffers = {c->lane, c->exchange, c->request},
         .groups = {1, 1, 1},
     };
 
@@ -133,31 +144,29 @@ static void check_propose(selftest *t, step_check *c)
             random_scenario(t, c);
             exchange[X_DRAFTED] %= OTR_MAX_DRAFT; /* begin stops a chain before it is too long */
             c->want_exchange[X_DRAFTED] = exchange[X_DRAFTED];
-            reference_propose(c->want_target, c->want_exchange);
+            reference_propose(c->want_lane, c->want_exchange, c->want_request);
             selftest_dispatch(t, &run);
             compare_step(t, c);
         }
     selftest_end(t, "");
 }
 
-static void check_accept(selftest *t, step_check *c, uint32_t mode, bool has_draft)
+static void check_accept(selftest *t, step_check *c, uint32_t mode)
 {
-    uint32_t push[2] = {mode, has_draft};
+    uint32_t push[1] = {mode};
     const kernel_run run = {
         .pipeline = selftest_pipeline(t, "accept", NULL, 0, false),
-        .buffers = {c->target, c->exchange, c->draft, c->record},
+        .buffers = {c->lane, c->exchange, c->record},
         .push = push,
         .push_bytes = sizeof push,
         .groups = {1, 1, 1},
     };
 
-    selftest_begin(t, "accept %s%s", mode == ACCEPT_FIRST ? "first token" : "block",
-                   has_draft ? "" : " without draft");
+    selftest_begin(t, "accept %s", mode == ACCEPT_FIRST ? "first token" : "block");
     for (t->run = 0; t->run < SELFTEST_RUNS; t->run++)
         for (uint32_t i = 0; i < SCENARIOS && t->result == OTR_OK; i++) {
             random_scenario(t, c);
-            reference_accept(c->want_target, c->want_exchange, has_draft ? c->want_draft : NULL,
-                             c->want_record, mode);
+            reference_accept(c->want_lane, c->want_exchange, c->want_record, mode);
             selftest_dispatch(t, &run);
             compare_step(t, c);
         }
@@ -170,6 +179,7 @@ static void check_accept(selftest *t, step_check *c, uint32_t mode, bool has_dra
 #define STRIDE 1004
 #define FIRST_ROW 5
 #define BASE 30
+#define ORIGIN 11
 
 typedef struct sample_check {
     float temperature; /* 0: greedy */
@@ -203,7 +213,7 @@ static void compare_choice(selftest *t, const sample_check *c, const float *row,
             continue;
         sum += exp(score);
         if (c->temperature > 0)
-            score += noise_gumbel(noise_word(seed, BASE + FIRST_ROW + r + 1, i));
+            score += noise_gumbel(noise_word(seed, ORIGIN + BASE + FIRST_ROW + r + 1, i));
         if (score > best) {
             best = score;
             winner = i;
@@ -214,8 +224,9 @@ static void compare_choice(selftest *t, const sample_check *c, const float *row,
     double score = (double)(row[token] - peak) / temperature, chance = exp(score) / sum;
     if (c->temperature > 0) /* Scores are below 100 and take part with a few roundings each. */
         expect_near(t, r, token,
-                    score + noise_gumbel(noise_word(seed, BASE + FIRST_ROW + r + 1, token)), best,
-                    100 * 8 * 0x1p-24);
+                    score +
+                        noise_gumbel(noise_word(seed, ORIGIN + BASE + FIRST_ROW + r + 1, token)),
+                    best, 100 * 8 * 0x1p-24);
     else
         expect_near(t, r, token, token, winner, 0);
     expect_near(t, r, token, n_better, 1, 0);
@@ -257,6 +268,7 @@ static void check_sample(selftest *t, const sample_check *c, gpu_buffer *lane, g
 
     memset(words, 0, STATE_WORDS * 4);
     words[S_BASE] = BASE;
+    words[S_ORIGIN] = ORIGIN;
     words[S_ROWS] = FIRST_ROW + rows;
     words[S_OUT_FIRST] = FIRST_ROW;
     words[S_OUT_ROWS] = rows;
@@ -286,8 +298,9 @@ static void check_sample(selftest *t, const sample_check *c, gpu_buffer *lane, g
  */
 
 static const char *const begin_modes[N_BEGIN_MODES] = {
-    [BEGIN_REQUEST] = "request", [BEGIN_OUTPUT] = "output",     [BEGIN_DRAFT] = "draft",
-    [BEGIN_VERIFY] = "verify",   [BEGIN_GENERATE] = "generate",
+    [BEGIN_REQUEST] = "request",   [BEGIN_OUTPUT] = "output", [BEGIN_CHAIN] = "chain",
+    [BEGIN_DRAFT] = "draft",       [BEGIN_VERIFY] = "verify", [BEGIN_PROPOSED] = "proposed",
+    [BEGIN_GENERATE] = "generate",
 };
 
 static const sample_check samples[] = {
@@ -303,8 +316,7 @@ void selftest_step(selftest *t)
 
     if (t->result != OTR_OK)
         return;
-    c->target = selftest_buffer(t, sizeof c->want_target);
-    c->draft = selftest_buffer(t, sizeof c->want_draft);
+    c->lane = selftest_buffer(t, sizeof c->want_lane);
     c->exchange = selftest_buffer(t, sizeof c->want_exchange);
     c->request = selftest_buffer(t, sizeof c->want_request);
     c->record = selftest_buffer(t, sizeof c->want_record);
@@ -312,9 +324,9 @@ void selftest_step(selftest *t)
         check_begin(t, c, mode, begin_modes[mode]);
     if (t->result == OTR_OK)
         check_propose(t, c);
-    for (uint32_t i = 0; i < 4 && t->result == OTR_OK; i++)
-        check_accept(t, c, i / 2 ? ACCEPT_BLOCK : ACCEPT_FIRST, i % 2);
+    for (uint32_t mode = 0; mode < N_ACCEPT_MODES && t->result == OTR_OK; mode++)
+        check_accept(t, c, mode);
     for (size_t i = 0; i < sizeof samples / sizeof samples[0] && t->result == OTR_OK; i++)
-        check_sample(t, &samples[i], c->target, logits);
+        check_sample(t, &samples[i], c->lane, logits);
     selftest_release(t);
 }

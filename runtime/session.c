@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "overlap.h"
 #include "params.h"
 #include "verify.h"
 
@@ -28,12 +29,13 @@ void otr_session_destroy(otr_session **handle)
     otr_session *s = handle ? *handle : NULL;
     if (!s)
         return;
+    chain_destroy(s);
     verify_destroy(s);
-    lane_destroy(&s->draft);
     lane_destroy(&s->target);
     gpu_buffer_destroy(s->gpu, &s->exchange.record);
     gpu_buffer_destroy(s->gpu, &s->exchange.block);
     submission_free(&s->submission);
+    ngram_free(&s->ngram);
     free(s->tokens);
     free(s);
     *handle = NULL;
@@ -57,6 +59,16 @@ void otr_session_cancel(otr_session *session)
         atomic_store(&session->cancelled, true);
 }
 
+void session_cut_draft(otr_session *s, uint32_t length)
+{
+    lane *l = s->draft;
+
+    if (l->length > length)
+        l->length = length;
+    if (l->length <= l->origin) /* nothing is left: the next text may begin at its start */
+        l->length = l->origin = 0;
+}
+
 otr_result otr_session_rewind(otr_session *s, size_t n_tokens)
 {
     if (!s)
@@ -70,8 +82,10 @@ otr_result otr_session_rewind(otr_session *s, size_t n_tokens)
     s->n_tokens = (uint32_t)n_tokens;
     if (s->target->length > s->n_tokens)
         s->target->length = s->n_tokens;
-    if (s->draft && s->draft->length > s->n_tokens)
-        s->draft->length = s->n_tokens;
+    if (s->draft)
+        session_cut_draft(s, s->n_tokens);
+    if (s->ngram.tokens)
+        ngram_rewind(&s->ngram, s->n_tokens);
     return OTR_OK;
 }
 
@@ -84,7 +98,8 @@ static otr_result run_rows(otr_session *s, lane *l, enum lane_path path, uint32_
     uint64_t start = clock_ns();
     bool known = l->layer_ms[path] > 0;
 
-    request[Q_BASE] = l->length;
+    request[Q_BASE] = l->length - l->origin;
+    request[Q_ORIGIN] = l->origin;
     request[Q_ROWS] = rows;
     request[Q_OUT_FIRST] = 0;
     request[Q_OUT_ROWS] = out_rows;
@@ -95,7 +110,7 @@ static otr_result run_rows(otr_session *s, lane *l, enum lane_path path, uint32_
         ok = lane_add_output(l, sub, PATH_ROWS) && lane_add_copy_logits(l, sub);
     if (!ok)
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
-    otr_result result = submission_run(sub, l->gpu, s->fence, "a prefill", NULL);
+    otr_result result = submission_run(sub, &l->place, "a prefill", NULL);
     if (result != OTR_OK)
         return result;
     double ms = (double)(clock_ns() - start) / 1e6;
@@ -121,7 +136,7 @@ static otr_result fetch_logits(otr_session *s, lane *l, uint32_t first, uint32_t
     if (!lane_add_begin(l, sub, BEGIN_OUTPUT) || !lane_add_output(l, sub, PATH_ROWS) ||
         !lane_add_copy_logits(l, sub))
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
-    return submission_run(sub, l->gpu, s->fence, "an evaluation", NULL);
+    return submission_run(sub, &l->place, "an evaluation", NULL);
 }
 
 /* One row through every kernel of a lane. Some drivers compile at the first dispatch: here and not
@@ -143,7 +158,7 @@ static otr_result warm_up(otr_session *s, lane *l)
         if (!lane_add_sample(l, &s->submission))
             return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY,
                                 "out of memory for a submission");
-        result = submission_run(&s->submission, s->gpu, s->fence, "a warm-up", NULL);
+        result = submission_run(&s->submission, &l->place, "a warm-up", NULL);
     }
     l->length = 0;
     return result;
@@ -225,11 +240,6 @@ static otr_result check_pair(otr_model *target, otr_model *draft)
     if (draft->context != target->context)
         return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
                             "target and draft belong to different contexts");
-    if (draft->gpu != target->gpu)
-        return context_fail(target->context, OTR_ERROR_UNSUPPORTED,
-                            "target and draft are on different devices (%s, %s), which is not "
-                            "supported yet",
-                            target->gpu->info->name, draft->gpu->info->name);
     if (!vocab_compatible(target->vocab, draft->vocab, &error))
         return context_fail(target->context, OTR_ERROR_VOCABULARY, "%s", error.text);
     return OTR_OK;
@@ -265,6 +275,45 @@ otr_result otr_session_create(otr_model *target, otr_model *draft, const otr_ses
         return OTR_ERROR_INVALID_ARGUMENT;
     tuning t = tuning_find(target->gpu);
     return session_create(target, draft, params, &t, out);
+}
+
+bool session_lanes_are_apart(const otr_session *s)
+{
+    return s->draft && (!s->joined || s->draft->place.queue != s->target->place.queue);
+}
+
+/* So that the controller knows what pipelining is worth before it tries. */
+static otr_result learn_overlap(otr_session *s)
+{
+    otr_overlap overlap = {.size = sizeof overlap};
+
+    if (s->n_ctx < OVERLAP_ROOM + 1)
+        return OTR_OK;
+    otr_result result = overlap_measure(s, &overlap);
+    s->controller.overlap = overlap.overlap;
+    controller_record_pass(&s->controller, OVERLAP_ROWS, overlap.target_seconds * 1e3);
+    controller_record_draft_step(&s->controller, overlap.draft_seconds * 1e3 / OVERLAP_STEPS);
+    context_log(s->context, OTR_LOG_INFO,
+                "target %.2f ms, draft %.2f ms, together %.2f ms: overlap %.2f",
+                overlap.target_seconds * 1e3, overlap.draft_seconds * 1e3,
+                overlap.together_seconds * 1e3, overlap.overlap);
+    return result;
+}
+
+/* On the last queue of the target's device, or on a device of its own. */
+static otr_result create_draft(otr_session *s, lane_params *params)
+{
+    gpu *g = s->draft_model->gpu;
+    tuning own;
+
+    s->joined = g == s->gpu;
+    params->queue = g->n_queues - 1;
+    if (!s->joined) {
+        own = tuning_find(g);
+        params->tuning = &own;
+        params->queue = 0;
+    }
+    return chain_create(s, params);
 }
 
 otr_result session_create(otr_model *target, otr_model *draft, const otr_session_params *params,
@@ -317,20 +366,24 @@ otr_result session_create(otr_model *target, otr_model *draft, const otr_session
         result = context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a session");
         goto fail;
     }
+    lane_params shape = {
+        .tuning = t, .n_ctx = s->n_ctx, .prefill_rows = rows, .cache_type = p.cache_type};
     result = gpu_buffer_create(s->gpu, X_WORDS * 4, MEMORY_DEVICE, "exchange", &s->exchange.block);
     if (result == OTR_OK)
         result = gpu_buffer_create(s->gpu, B_WORDS * 4, MEMORY_READBACK, "block record",
                                    &s->exchange.record);
     if (result == OTR_OK)
-        result = lane_create(target, t, s->n_ctx, p.cache_type, rows, &s->exchange, &s->target);
+        result = lane_create(target, &shape, &s->exchange.block, &s->target);
     if (result == OTR_OK && draft)
-        result = lane_create(draft, t, s->n_ctx, p.cache_type, rows, &s->exchange, &s->draft);
+        result = create_draft(s, &shape);
     if (result == OTR_OK)
         result = verify_create(s);
     if (result == OTR_OK)
         result = warm_up(s, s->target);
     if (result == OTR_OK && draft)
         result = warm_up(s, s->draft);
+    if (result == OTR_OK && session_lanes_are_apart(s))
+        result = learn_overlap(s);
     if (result != OTR_OK)
         goto fail;
     *out = s;

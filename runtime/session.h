@@ -6,14 +6,31 @@
 
 #include <stdatomic.h>
 
+#include "chain.h"
 #include "controller.h"
 #include "lane.h"
+#include "ngram.h"
+
+/* Between the lanes of one submission, and to the host. */
+typedef struct exchange_buffers {
+    gpu_buffer block;  /* X_WORDS, device-local */
+    gpu_buffer record; /* B_WORDS, read by the host */
+} exchange_buffers;
+
+/* What a block verifies: nothing (plain decoding), or one of the two. */
+typedef struct block_work {
+    uint32_t n_chain;        /* steps of the draft in the same submission; only where joined */
+    const int32_t *proposed; /* [n_proposed]: drafted before, by whoever */
+    uint32_t n_proposed;
+} block_work;
 
 struct otr_session {
     otr_context *context;
-    gpu *gpu;
+    gpu *gpu;                              /* the target's */
     otr_model *target_model, *draft_model; /* the draft's is NULL without a draft */
     lane *target, *draft;
+    bool joined; /* draft and target can share a submission: one queue family of one VkDevice */
+    chain chain; /* the draft by itself */
     exchange_buffers exchange;
     VkCommandPool pool;
     VkPipeline accept_pipeline; /* verify.c */
@@ -21,16 +38,18 @@ struct otr_session {
     VkCommandBuffer accept[N_ACCEPT_MODES];
     VkQueryPool stamps;       /* VK_NULL_HANDLE: no timestamps on this queue */
     VkCommandBuffer stamp[3]; /* start of the block, start of verification, end */
-    VkFence fence;
     submission submission;
+    block_work verifying; /* of the block under way */
+    uint64_t verify_start_ns;
     uint32_t n_ctx;
-    int32_t *tokens; /* [n_ctx]: prompt and output */
+    int32_t *tokens; /* [n_ctx]: prompt and output, and behind them what is drafted ahead */
     uint32_t n_tokens;
     /* The target's x buffer still holds the last token's row, at this row: logits can be had
      * without another pass. -1: no. */
     int32_t last_row;
     double prefill_ms;     /* since the last generation */
     controller controller; /* what it learnt stays from one generation to the next */
+    ngram ngram;           /* tokens is NULL until it is first used */
     atomic_bool cancelled;
 };
 
@@ -41,6 +60,11 @@ otr_result session_create(otr_model *target, otr_model *draft, const otr_session
 /* Brings a lane's cache from its length up to position `end` (exclusive) by prefill passes. */
 otr_result session_prefill(otr_session *s, lane *l, uint32_t end, otr_progress_callback on_progress,
                            void *user);
+
+/* True when the draft has a queue or device of its own. */
+bool session_lanes_are_apart(const otr_session *s);
+/* The draft's cache is valid up to `length` at most. */
+void session_cut_draft(otr_session *s, uint32_t length);
 
 /* The sampling parameters in a lane's request, for BEGIN_GENERATE (generate.c). */
 void generate_write_sampling(const lane *l, const otr_sampling *sampling);

@@ -25,13 +25,19 @@ void stats_free(stats_log *log)
     log->gaps_ms = log->plain_gaps_ms = NULL;
 }
 
-void stats_block(stats_log *log, const block_result *block, uint32_t n_requested)
+void stats_block(stats_log *log, const block_result *block, const controller_decision *decision,
+                 bool was_ready)
 {
+    uint32_t n_requested = decision->n_draft;
     otr_stats *s = log->stats;
     uint32_t verified = block->accepted + (block->accepted < block->drafted);
 
     s->blocks++;
     s->plain_blocks += n_requested == 0;
+    s->ngram_blocks += decision->drafter == DRAFTER_NGRAM;
+    s->ready_blocks += was_ready && decision->drafter == DRAFTER_MODEL;
+    if (decision->drafter == DRAFTER_MODEL && decision->schedule == SCHEDULE_PIPELINED)
+        s->pipelined_blocks++;
     s->drafted += block->drafted;
     s->verified += verified;
     s->accepted += block->accepted;
@@ -228,13 +234,16 @@ static void put_latency(json *j, const char *name, const double values[OTR_LATEN
         values[0], values[1], values[2], values[3]);
 }
 
-otr_result otr_stats_to_json(const otr_stats *s, char **out)
+otr_result otr_stats_to_json(const otr_stats *stats, char **out)
 {
     json j = {.capacity = 4096};
+    otr_stats own = {0};
+    const otr_stats *s = &own;
 
-    if (!s || !out)
+    if (!stats || !out || stats->size < sizeof stats->size)
         return OTR_ERROR_INVALID_ARGUMENT;
     *out = NULL;
+    memcpy(&own, stats, stats->size < sizeof own ? stats->size : sizeof own);
     j.text = malloc(j.capacity);
     if (!j.text)
         return OTR_ERROR_OUT_OF_MEMORY;
@@ -242,9 +251,18 @@ otr_result otr_stats_to_json(const otr_stats *s, char **out)
         const char *name;
         uint64_t value;
     } counters[] = {
-        {"prompt_tokens", s->prompt_tokens}, {"emitted", s->emitted},     {"blocks", s->blocks},
-        {"plain_blocks", s->plain_blocks},   {"drafted", s->drafted},     {"verified", s->verified},
-        {"accepted", s->accepted},           {"discarded", s->discarded},
+        {"prompt_tokens", s->prompt_tokens},
+        {"emitted", s->emitted},
+        {"blocks", s->blocks},
+        {"plain_blocks", s->plain_blocks},
+        {"ngram_blocks", s->ngram_blocks},
+        {"pipelined_blocks", s->pipelined_blocks},
+        {"ready_blocks", s->ready_blocks},
+        {"drafted", s->drafted},
+        {"verified", s->verified},
+        {"accepted", s->accepted},
+        {"discarded", s->discarded},
+        {"dropped", s->dropped},
     };
     const struct {
         const char *name;

@@ -24,8 +24,9 @@ typedef struct stats_log {
 
 void stats_begin(stats_log *log, otr_stats *stats);
 void stats_free(stats_log *log);
-/* After each block; n_requested is K. */
-void stats_block(stats_log *log, const block_result *block, uint32_t n_requested);
+/* After each block. was_ready: it was drafted while the one before it was verified. */
+void stats_block(stats_log *log, const block_result *block, const controller_decision *decision,
+                 bool was_ready);
 /* After each token given out. False when memory runs out. */
 bool stats_token(stats_log *log);
 /* Fills in everything that follows from the counts. */

@@ -7,8 +7,9 @@
  *   results  tokens (and the probability of each) that sample.comp chose for each output row
  *   args     indirect dispatch arguments, written by begin.comp from the grid table
  *   grid     static: how the argument of each dispatch follows from the row count
- *   history  token id at each absolute position
- * A row's token is history[base + row]; its output, if any, is at position base + row + 1. */
+ *   history  token id at each position
+ * A row's token is history[base + row]; its output, if any, is at position base + row + 1. Positions
+ * in the exchange buffer and the block record are absolute. */
 #ifndef OUTRIDER_STEP_STATE_H
 #define OUTRIDER_STEP_STATE_H
 
@@ -22,12 +23,13 @@
 #define ATTENTION_PAGE 32 /* positions that attention weighs at a time */
 
 /* state words */
-#define S_BASE 0      /* absolute position of row 0 */
+#define S_BASE 0      /* position of row 0 in the lane, counted from its origin */
 #define S_ROWS 1      /* rows of this pass; 0: the pass does nothing */
 #define S_OUT_FIRST 2 /* row whose output is output row 0 */
 #define S_OUT_ROWS 3  /* rows with logits (at most MAX_ROWS) */
-#define S_LENGTH 4    /* positions [0, length) of the lane's cache are valid */
-#define S_SEED_LOW 8  /* sampling: 8..15 */
+#define S_ORIGIN                                                                                   \
+    4 /* absolute position of the lane's first: a draft may see only the end of a text */
+#define S_SEED_LOW 8 /* sampling: 8..15 */
 #define S_SEED_HIGH 9
 #define S_TEMPERATURE 10 /* float bits; 0: greedy */
 #define S_TOP_K 11       /* 0: off */
@@ -61,41 +63,50 @@
 #define X_WORDS 64
 #define X_ROOT 0    /* position of the last token given out, the first input of the next block */
 #define X_DRAFTED 1 /* tokens drafted so far in this block */
-#define X_DONE 2    /* not 0: this block's draft has ended early */
+#define X_DONE 2    /* not 0: this chain has ended early */
 #define X_N_STOPS 3 /* stop token ids that end a draft */
 #define X_TOKENS 4  /* [MAX_ROWS]: root token, then the drafted ones */
 #define X_PROBABILITIES 24 /* [MAX_ROWS]: the draft's own, of drafted token i at [i - 1] */
 #define X_STOPS 44         /* [X_MAX_STOPS] */
 #define X_MAX_STOPS 16
+#define X_SURVIVAL 60 /* float bits: expected chance that all tokens of the chain are accepted */
 
 /* request: written by the host before a submission */
 #define Q_BASE 0
 #define Q_ROWS 1
 #define Q_OUT_FIRST 2
 #define Q_OUT_ROWS 3
-#define Q_LENGTH 4   /* valid positions of the lane's cache (BEGIN_GENERATE) */
+#define Q_ORIGIN 4   /* S_ORIGIN */
+#define Q_ROOT 5     /* X_ROOT of a chain */
+#define Q_CANCEL 6   /* not 0: the rest of a chain does nothing; may be set while it runs */
 #define Q_SAMPLING 8 /* the 8 words of S_SEED_LOW.. */
 #define Q_STOPS 16   /* n, then X_MAX_STOPS ids */
-#define Q_TOKENS 64  /* token ids of the rows of a prefill */
+/* The early stop of a chain (controller.h): chance of acceptance in each band of the draft's own
+ * probability, and the survival under which the chain ends after its token i. */
+#define Q_BANDS 33    /* [CALIBRATION_BANDS] float bits */
+#define Q_SURVIVAL 41 /* [OTR_MAX_DRAFT] float bits; 0: goes on in any case */
+#define Q_TOKENS 64   /* token ids of the rows, or drafted tokens to verify */
 
 /* block record: read by the host after a block (at most 256 bytes) */
 #define B_WORDS 64
 #define B_DRAFTED 0
 #define B_ACCEPTED 1
 #define B_EMITTED 2
-#define B_ROOT 3         /* position of the new root */
-#define B_DRAFT_LENGTH 4 /* valid cache positions of the draft lane */
-#define B_NOT_FINITE 5   /* not 0: a row given out had no finite logit to choose */
-#define B_TOKENS 8       /* [MAX_ROWS] */
+#define B_ROOT 3       /* position of the new root */
+#define B_NOT_FINITE 4 /* not 0: a row given out had no finite logit to choose */
+#define B_REJECTED 5   /* the drafted token that was not accepted, ~0: all were */
+#define B_TOKENS 8     /* [MAX_ROWS] */
 #define B_PROBABILITIES 28
 
 /* begin.comp modes */
 #define BEGIN_REQUEST 0  /* rows, positions and tokens from the request (prefill, evaluation) */
 #define BEGIN_OUTPUT 1   /* only the output rows change: the request's out_first and out_rows */
-#define BEGIN_DRAFT 2    /* next step of the draft's chain */
-#define BEGIN_VERIFY 3   /* the target's pass over root and drafted tokens */
-#define BEGIN_GENERATE 4 /* cache length, sampling parameters and stops from the request */
-#define N_BEGIN_MODES 5
+#define BEGIN_CHAIN 2    /* as BEGIN_REQUEST; the last row's token is the root of a new chain */
+#define BEGIN_DRAFT 3    /* next step of the draft's chain */
+#define BEGIN_VERIFY 4   /* the target's pass over root and drafted tokens */
+#define BEGIN_PROPOSED 5 /* the same; the drafted tokens, Q_ROWS of them, are in the request */
+#define BEGIN_GENERATE 6 /* sampling parameters and stops from the request */
+#define N_BEGIN_MODES 7
 
 /* accept.comp modes */
 #define ACCEPT_FIRST 0 /* the token sampled after a prefill becomes the root */

@@ -67,9 +67,9 @@ bool submission_add(submission *s, VkCommandBuffer commands, double ms)
     return true;
 }
 
-otr_result submission_run(const submission *s, gpu *g, VkFence fence, const char *what,
-                          uint64_t *wait_ns)
+otr_result submission_start(const submission *s, const work_place *place, const char *what)
 {
+    gpu *g = place->gpu;
     VkSubmitInfo few[FEW], *infos = few;
     uint32_t n = 0, begin = 0;
     otr_result result = OTR_OK;
@@ -89,20 +89,29 @@ otr_result submission_run(const submission *s, gpu *g, VkFence fence, const char
             };
         begin = end;
     }
-    pthread_mutex_lock(&g->queue_lock);
-    VkResult submitted = g->vk.vkQueueSubmit(g->queue, n, infos, fence);
-    pthread_mutex_unlock(&g->queue_lock);
-    if (submitted != VK_SUCCESS) {
+    VkResult submitted = gpu_submit(g, place->queue, n, infos, place->fence);
+    if (submitted != VK_SUCCESS)
         result = context_fail_vk(g->context, submitted, "vkQueueSubmit of %s", what);
-    } else {
-        uint64_t before = clock_ns();
-        result = gpu_wait(g, fence, WAIT_MS, what);
-        if (wait_ns)
-            *wait_ns = clock_ns() - before;
-        if (result == OTR_OK)
-            g->vk.vkResetFences(g->device, 1, &fence);
-    }
     if (infos != few)
         free(infos);
     return result;
+}
+
+otr_result submission_wait(const work_place *place, const char *what, uint64_t *wait_ns)
+{
+    uint64_t before = clock_ns();
+    otr_result result = gpu_wait(place->gpu, place->fence, WAIT_MS, what);
+
+    if (wait_ns)
+        *wait_ns += clock_ns() - before;
+    if (result == OTR_OK)
+        place->gpu->vk.vkResetFences(place->gpu->device, 1, &place->fence);
+    return result;
+}
+
+otr_result submission_run(const submission *s, const work_place *place, const char *what,
+                          uint64_t *wait_ns)
+{
+    otr_result result = submission_start(s, place, what);
+    return result == OTR_OK ? submission_wait(place, what, wait_ns) : result;
 }

@@ -21,9 +21,19 @@ void submission_free(submission *s);
 bool submission_add(submission *s, VkCommandBuffer commands, double ms);
 /* Expected time of work that was never measured: long enough to get a VkSubmitInfo of its own. */
 #define SUBMISSION_UNKNOWN_MS 100.0
-/* Submits all in one call, waits for the end, and resets the fence. `what` is for messages;
- * *wait_ns (may be NULL) is the time spent waiting. */
-otr_result submission_run(const submission *s, gpu *g, VkFence fence, const char *what,
+/* Where work goes, and the fence that tells its end. */
+typedef struct work_place {
+    gpu *gpu;
+    uint32_t queue;
+    VkFence fence;
+} work_place;
+/* Submits all in one call. `what` is for messages. */
+otr_result submission_start(const submission *s, const work_place *place, const char *what);
+/* Waits for the end of what was started and resets the fence; adds the time spent to *wait_ns (may be
+ * NULL). */
+otr_result submission_wait(const work_place *place, const char *what, uint64_t *wait_ns);
+/* Both. */
+otr_result submission_run(const submission *s, const work_place *place, const char *what,
                           uint64_t *wait_ns);
 /* Monotonic clock. */
 uint64_t clock_ns(void);

@@ -159,7 +159,7 @@ static otr_result take_logits(const tuner *t, const trial *r, float *out)
             !lane_add_output(l, sub, pass == PASS_DECODE ? PATH_ONE : PATH_ROWS) ||
             !lane_add_copy_logits(l, sub))
             return out_of_memory(t);
-        result = submission_run(sub, s->gpu, s->fence, "tuning", NULL);
+        result = submission_run(sub, &s->target->place, "tuning", NULL);
         for (uint32_t row = 0; row < n_out && result == OTR_OK; row++)
             memcpy(out + (size_t)(pass * MAX_ROWS + row) * n_vocab,
                    (const float *)l->logits_host.mapped + (size_t)row * l->logits_stride,
@@ -195,7 +195,7 @@ static otr_result measure(const tuner *t, const trial *r, enum pass pass, double
                     ok = submission_add(sub, r->commands[pass][k], t->ms[pass]);
         if (!ok)
             return out_of_memory(t);
-        result = submission_run(sub, s->gpu, s->fence, "tuning", NULL);
+        result = submission_run(sub, &s->target->place, "tuning", NULL);
         done += rows;
     }
     *seconds = (double)(clock_ns() - start) / 1e9 / t->repeats[pass];
@@ -443,7 +443,7 @@ otr_result otr_tune_reset(otr_context *context, uint32_t device_index, bool *exi
 
     if (!context)
         return OTR_ERROR_INVALID_ARGUMENT;
-    result = gpu_open(context, device_index, &g);
+    result = gpu_open(context, device_index, false, &g);
     if (result != OTR_OK)
         return result;
     result = tuning_file_remove(g, existed ? existed : &unused);

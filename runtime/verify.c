@@ -12,22 +12,18 @@ enum { STAMP_START, STAMP_VERIFY, STAMP_END, N_STAMPS };
 
 void verify_emit_accept(const otr_session *s, VkCommandBuffer commands, uint32_t mode)
 {
-    uint32_t push[2] = {mode, s->draft != NULL};
-    emit_single(s->gpu, commands, s->accept_pipeline, s->accept_set, push, sizeof push);
+    emit_single(s->gpu, commands, s->accept_pipeline, s->accept_set, &mode, sizeof mode);
     emit_host_barrier(s->gpu, commands);
 }
 
 static otr_result record_accepts(otr_session *s)
 {
-    const lane *draft = s->draft ? s->draft : s->target; /* not read without a draft */
-    const binding bindings[] = {{&s->target->words, 0, 0},
-                                {&s->exchange.block, 0, 0},
-                                {&draft->words, 0, 0},
-                                {&s->exchange.record, 0, 0}};
+    const binding bindings[] = {
+        {&s->target->words, 0, 0}, {&s->exchange.block, 0, 0}, {&s->exchange.record, 0, 0}};
     otr_result result = kernel_get(s->gpu, "accept", NULL, 0, false, &s->accept_pipeline);
 
     if (result == OTR_OK)
-        result = lane_bind(s->target, bindings, 4, &s->accept_set);
+        result = lane_bind(s->target, bindings, 3, &s->accept_set);
     for (uint32_t mode = 0; mode < N_ACCEPT_MODES && result == OTR_OK; mode++) {
         result = record_begin(s->gpu, s->pool, "accept", &s->accept[mode]);
         if (result == OTR_OK) {
@@ -72,14 +68,11 @@ otr_result verify_create(otr_session *s)
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = s->gpu->queue_family,
     };
-    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkResult created = s->gpu->vk.vkCreateCommandPool(s->gpu->device, &pool, NULL, &s->pool);
     otr_result result;
 
-    if (created == VK_SUCCESS)
-        created = s->gpu->vk.vkCreateFence(s->gpu->device, &fence, NULL, &s->fence);
     if (created != VK_SUCCESS)
-        return context_fail_vk(s->context, created, "creating a session's command pool and fence");
+        return context_fail_vk(s->context, created, "vkCreateCommandPool of a session");
     result = record_accepts(s);
     return result == OTR_OK ? record_stamps(s) : result;
 }
@@ -91,8 +84,6 @@ void verify_destroy(otr_session *s)
         return; /* in use by work that never ended */
     if (s->stamps)
         vk->vkDestroyQueryPool(s->gpu->device, s->stamps, NULL);
-    if (s->fence)
-        vk->vkDestroyFence(s->gpu->device, s->fence, NULL);
     if (s->pool)
         vk->vkDestroyCommandPool(s->gpu->device, s->pool, NULL);
 }
@@ -113,13 +104,14 @@ static otr_result finish(otr_session *s, uint64_t start_ns, block_result *out)
     out->drafted = record[B_DRAFTED];
     out->accepted = record[B_ACCEPTED];
     out->n_tokens = record[B_EMITTED];
+    out->rejected = (int32_t)record[B_REJECTED];
     out->root = record[B_ROOT];
-    out->draft_length = record[B_DRAFT_LENGTH];
     if (out->drafted > OTR_MAX_DRAFT || out->accepted > out->drafted ||
         out->n_tokens != out->accepted + 1)
         return context_fail(s->context, OTR_ERROR_DEVICE,
                             "the device wrote a damaged block record");
-    memcpy(out->probabilities, record + B_PROBABILITIES, out->drafted * sizeof(float));
+    if (s->verifying.n_chain)
+        memcpy(out->probabilities, record + B_PROBABILITIES, out->drafted * sizeof(float));
     for (uint32_t i = 0; i < out->n_tokens; i++) {
         out->tokens[i] = (int32_t)record[B_TOKENS + i];
         if (record[B_TOKENS + i] >= s->target_model->h.n_vocab)
@@ -142,58 +134,91 @@ otr_result verify_first(otr_session *s, block_result *out)
     submission *sub = &s->submission;
 
     *out = (block_result){0};
+    s->verifying = (block_work){0};
     request[Q_OUT_FIRST] = (uint32_t)s->last_row;
     request[Q_OUT_ROWS] = 1;
     submission_clear(sub);
     if (!lane_add_begin(s->target, sub, BEGIN_GENERATE) ||
-        (s->draft && !lane_add_begin(s->draft, sub, BEGIN_GENERATE)) ||
         !lane_add_begin(s->target, sub, BEGIN_OUTPUT) ||
         !lane_add_output(s->target, sub, PATH_ONE) || !lane_add_sample(s->target, sub) ||
         !submission_add(sub, s->accept[ACCEPT_FIRST], 0))
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
-    otr_result result = submission_run(sub, s->gpu, s->fence, "the first token", &out->wait_ns);
+    otr_result result = submission_run(sub, &s->target->place, "the first token", &out->wait_ns);
     return result == OTR_OK ? finish(s, start, out) : result;
 }
 
-otr_result verify_block(otr_session *s, uint32_t n_draft, block_result *out)
+/* The draft's steps in the target's submission. */
+static bool add_chain(otr_session *s, submission *sub, uint32_t n_steps)
 {
-    uint64_t start = clock_ns(), stamps[N_STAMPS];
-    submission *sub = &s->submission;
-    enum lane_path path = n_draft ? PATH_ROWS : PATH_ONE;
-    bool ok;
+    enum lane_path path = chain_write_root(s, s->n_tokens - 1);
+    bool ok = chain_add_parameters(s, sub);
 
-    *out = (block_result){0};
+    for (uint32_t i = 0; i < n_steps && ok; i++)
+        ok = lane_add_draft_step(s->draft, &s->draft->link, sub, i ? BEGIN_DRAFT : BEGIN_CHAIN,
+                                 i ? PATH_ONE : path);
+    return ok;
+}
+
+otr_result verify_start(otr_session *s, const block_work *work)
+{
+    uint32_t n_rows = work->n_chain + work->n_proposed + 1, *request = lane_request(s->target);
+    enum lane_path path = n_rows > 1 ? PATH_ROWS : PATH_ONE;
+    submission *sub = &s->submission;
+
+    s->verifying = *work;
+    s->verify_start_ns = clock_ns();
+    request[Q_ROWS] = work->n_proposed;
+    if (work->n_proposed)
+        memcpy(request + Q_TOKENS, work->proposed, work->n_proposed * sizeof *request);
     submission_clear(sub);
-    ok = submission_add(sub, s->stamp[STAMP_START], 0);
-    for (uint32_t i = 0; i < n_draft && ok; i++)
-        ok = lane_add_draft_step(s->draft, sub,
-                                 i || s->draft->length + 1 == s->n_tokens ? PATH_ONE : PATH_ROWS);
-    ok = ok && submission_add(sub, s->stamp[STAMP_VERIFY], 0) &&
-         lane_add_begin(s->target, sub, BEGIN_VERIFY) && lane_add_layers(s->target, sub, path) &&
-         lane_add_output(s->target, sub, path) && lane_add_sample(s->target, sub) &&
-         submission_add(sub, s->accept[ACCEPT_BLOCK], 0) &&
-         submission_add(sub, s->stamp[STAMP_END], 0);
+    bool ok = submission_add(sub, s->stamp[STAMP_START], 0) &&
+              (!work->n_chain || add_chain(s, sub, work->n_chain)) &&
+              submission_add(sub, s->stamp[STAMP_VERIFY], 0) &&
+              lane_add_begin(s->target, sub, work->n_proposed ? BEGIN_PROPOSED : BEGIN_VERIFY) &&
+              lane_add_layers(s->target, sub, path) && lane_add_output(s->target, sub, path) &&
+              lane_add_sample(s->target, sub) && submission_add(sub, s->accept[ACCEPT_BLOCK], 0) &&
+              submission_add(sub, s->stamp[STAMP_END], 0);
     if (!ok)
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
-    otr_result result = submission_run(sub, s->gpu, s->fence, "a block", &out->wait_ns);
+    return submission_start(sub, &s->target->place, "a block");
+}
+
+static void read_stamps(const otr_session *s, block_result *out)
+{
+    uint64_t stamps[N_STAMPS];
+
+    if (!s->stamps || s->gpu->vk.vkGetQueryPoolResults(s->gpu->device, s->stamps, 0, N_STAMPS,
+                                                       sizeof stamps, stamps, sizeof stamps[0],
+                                                       VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return;
+    out->draft_ms = s->verifying.n_chain ? stamp_ms(s, stamps, STAMP_START, STAMP_VERIFY) : 0;
+    out->verify_ms = stamp_ms(s, stamps, STAMP_VERIFY, STAMP_END);
+}
+
+otr_result verify_wait(otr_session *s, block_result *out)
+{
+    const block_work *work = &s->verifying;
+    uint32_t old_root = s->n_tokens - 1;
+
+    *out = (block_result){0};
+    otr_result result = submission_wait(&s->target->place, "a block", &out->wait_ns);
     if (result == OTR_OK)
-        result = finish(s, start, out);
+        result = finish(s, s->verify_start_ns, out);
     if (result != OTR_OK)
         return result;
-    if (s->stamps && s->gpu->vk.vkGetQueryPoolResults(s->gpu->device, s->stamps, 0, N_STAMPS,
-                                                      sizeof stamps, stamps, sizeof stamps[0],
-                                                      VK_QUERY_RESULT_64_BIT) == VK_SUCCESS) {
-        out->draft_ms = n_draft ? stamp_ms(s, stamps, STAMP_START, STAMP_VERIFY) : 0;
-        out->verify_ms = stamp_ms(s, stamps, STAMP_VERIFY, STAMP_END);
-    }
+    s->target->length = out->root;
+    if (work->n_chain && out->drafted)
+        s->draft->length = old_root + out->drafted;
+    read_stamps(s, out);
     if (s->context->timestamps)
         context_log(s->context, OTR_LOG_INFO,
                     "block: %u drafted in %.3f ms, %u rows verified in %.3f ms", out->drafted,
                     out->draft_ms, out->drafted + 1, out->verify_ms);
     /* Without timestamps only the whole is known. */
     double whole_ms = (double)out->total_ns / 1e6;
-    lane_pass_took(s->target, path, out->verify_ms > 0 ? out->verify_ms : whole_ms);
-    if (n_draft && out->drafted)
+    lane_pass_took(s->target, work->n_chain + work->n_proposed ? PATH_ROWS : PATH_ONE,
+                   out->verify_ms > 0 ? out->verify_ms : whole_ms);
+    if (work->n_chain && out->drafted)
         lane_pass_took(s->draft, PATH_ONE,
                        (out->draft_ms > 0 ? out->draft_ms : whole_ms) / out->drafted);
     return OTR_OK;

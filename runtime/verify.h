@@ -8,11 +8,11 @@
 /* What came out of one block. */
 typedef struct block_result {
     uint32_t drafted, accepted;
-    float probabilities[OTR_MAX_DRAFT]; /* [drafted]: the draft's own, of its tokens */
+    float probabilities[OTR_MAX_DRAFT]; /* [drafted]: the draft's own; of a chain's tokens only */
+    int32_t rejected;                   /* the drafted token behind the accepted ones, or -1 */
     uint32_t n_tokens;                  /* accepted + 1 */
     int32_t tokens[MAX_ROWS];
-    uint32_t root; /* position of the last of them: first input of the next block */
-    uint32_t draft_length;
+    uint32_t root;              /* position of the last of them: first input of the next block */
     uint64_t wait_ns, total_ns; /* host: waiting, and the whole block */
     double draft_ms, verify_ms; /* device; 0 without timestamps */
 } block_result;
@@ -24,7 +24,9 @@ void verify_destroy(otr_session *s);
 void verify_emit_accept(const otr_session *s, VkCommandBuffer commands, uint32_t mode);
 /* The token after the prefilled prompt: logits of the target's row s->last_row, sampled. */
 otr_result verify_first(otr_session *s, block_result *out);
-/* One block: n_draft draft steps in a chain and one target pass. One submission, one wait. */
-otr_result verify_block(otr_session *s, uint32_t n_draft, block_result *out);
+/* One block: the target's pass over the last token and what was drafted for it. One submission, one
+ * wait. */
+otr_result verify_start(otr_session *s, const block_work *work);
+otr_result verify_wait(otr_session *s, block_result *out);
 
 #endif

@@ -28,58 +28,62 @@ void main()
     uint lane = gl_LocalInvocationID.x;
     uint base = lane_words[S_BASE];
     uint rows = lane_words[S_ROWS];
+    uint origin = lane_words[S_ORIGIN];
     uint out_first = 0;
     uint out_rows = 0;
-    uint valid = lane_words[S_LENGTH];
 
     if (mode == BEGIN_GENERATE) {
         if (lane < 8)
             lane_words[S_SEED_LOW + lane] = request[Q_SAMPLING + lane];
-        if (lane == 9)
-            lane_words[S_LENGTH] = request[Q_LENGTH];
         if (lane == 8)
             exchange[X_N_STOPS] = min(request[Q_STOPS], uint(X_MAX_STOPS));
         if (lane < X_MAX_STOPS)
             exchange[X_STOPS + lane] = request[Q_STOPS + 1 + lane];
-        if (lane == 10)
+        if (lane == 9)
             exchange[X_DRAFTED] = 0;
-        if (lane == 11)
+        if (lane == 10)
             exchange[X_DONE] = 0;
         return;
     }
-    if (mode == BEGIN_REQUEST) {
+    if (mode == BEGIN_REQUEST || mode == BEGIN_CHAIN) {
         base = request[Q_BASE];
         rows = request[Q_ROWS];
+        origin = request[Q_ORIGIN];
         out_first = request[Q_OUT_FIRST];
         out_rows = request[Q_OUT_ROWS];
         for (uint i = lane; i < rows; i += LANES)
             lane_words[LANE_HISTORY + base + i] = request[Q_TOKENS + i];
-        valid = base + rows;
+        if (mode == BEGIN_CHAIN && lane == 0) {
+            exchange[X_ROOT] = request[Q_ROOT];
+            exchange[X_TOKENS] = request[Q_TOKENS + max(rows, 1u) - 1u];
+            exchange[X_DRAFTED] = 0;
+            exchange[X_DONE] = 0;
+            exchange[X_SURVIVAL] = floatBitsToUint(1.0);
+        }
     } else if (mode == BEGIN_OUTPUT) {
         out_first = request[Q_OUT_FIRST];
         out_rows = request[Q_OUT_ROWS];
     } else if (mode == BEGIN_DRAFT) {
-        // All positions up to the newest drafted token that the cache lacks: one row, or more when
-        // blocks went by without this lane.
         uint drafted = exchange[X_DRAFTED];
-        uint newest = exchange[X_ROOT] + drafted;
+        base = exchange[X_ROOT] + drafted - origin;
         if (lane == 0)
-            lane_words[LANE_HISTORY + newest] = exchange[X_TOKENS + drafted];
-        base = min(valid, newest);
-        rows = newest + 1 - base;
-        if (exchange[X_DONE] != 0 || drafted + 1 >= MAX_ROWS || rows > MAX_ROWS)
-            rows = 0;
-        out_first = rows == 0 ? 0 : rows - 1;
-        out_rows = min(rows, 1u);
-        valid = base + rows;
-    } else { // BEGIN_VERIFY
+            lane_words[LANE_HISTORY + base] = exchange[X_TOKENS + drafted];
+        rows = exchange[X_DONE] != 0 || request[Q_CANCEL] != 0 || drafted + 1 >= MAX_ROWS ? 0 : 1;
+        out_rows = rows;
+    } else { // BEGIN_VERIFY, BEGIN_PROPOSED
         uint drafted = exchange[X_DRAFTED];
-        base = exchange[X_ROOT];
+        if (mode == BEGIN_PROPOSED) {
+            drafted = min(request[Q_ROWS], uint(MAX_ROWS - 1));
+            if (lane < drafted)
+                exchange[X_TOKENS + 1 + lane] = request[Q_TOKENS + lane];
+        }
+        base = exchange[X_ROOT] - origin;
         rows = drafted + 1;
         if (lane < rows)
-            lane_words[LANE_HISTORY + base + lane] = exchange[X_TOKENS + lane];
+            lane_words[LANE_HISTORY + base + lane] =
+                mode == BEGIN_PROPOSED && lane > 0 ? request[Q_TOKENS + lane - 1]
+                                                   : exchange[X_TOKENS + lane];
         out_rows = rows;
-        valid = base + rows;
     }
 
     barrier(); // all lanes have read the old state
@@ -88,7 +92,9 @@ void main()
         lane_words[S_ROWS] = rows;
         lane_words[S_OUT_FIRST] = out_first;
         lane_words[S_OUT_ROWS] = out_rows;
-        lane_words[S_LENGTH] = valid;
+        lane_words[S_ORIGIN] = origin;
+        if (mode == BEGIN_PROPOSED)
+            exchange[X_DRAFTED] = rows - 1;
     }
     for (uint i = lane; i < n_grids; i += LANES) {
         uint grid = LANE_GRID + 4 * i;

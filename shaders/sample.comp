@@ -462,7 +462,7 @@ void main()
         uvec4 keys = uvec4(items[0].x, items[1].x, items[2].x, items[3].x);
         if (!greedy) {
             uvec4 tokens = uvec4(items[0].y, items[1].y, items[2].y, items[3].y);
-            precise vec4 score = logit + gumbel(noise_words(seed, position + 1u, tokens));
+            precise vec4 score = logit + gumbel(noise_words(seed, state_uint(S_ORIGIN) + position + 1u, tokens));
             keys = uvec4(key_of(score.x), key_of(score.y), key_of(score.z), key_of(score.w));
         }
         if (kept.x)

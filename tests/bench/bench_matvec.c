@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     params.log = print_log;
     params.log_level = OTR_LOG_WARNING;
     if (otr_context_create(&params, &context) || otr_device_find(context, NULL, &index) ||
-        gpu_open(context, index, &g))
+        gpu_open(context, index, false, &g))
         return 1;
 
     /* Constants that were not given: what the transformer uses on this device. */
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
         if (i == 0)
             cpu = cpu_seconds();
         uint64_t start = clock_ns();
-        if (submission_run(&sub, g, fence, "bench", NULL))
+        if (submission_run(&sub, &(work_place){.gpu = g, .fence = fence}, "bench", NULL))
             return 1;
         if (i >= 0)
             ns[i] = (double)(clock_ns() - start) / s.repeats;

@@ -32,7 +32,7 @@ void harness_open(harness *h)
     check_result(h, otr_context_create(&params, &h->context), "otr_context_create");
     uint32_t index = 0;
     check_result(h, otr_device_find(h->context, NULL, &index), "otr_device_find");
-    check_result(h, gpu_open(h->context, index, &h->gpu), "gpu_open");
+    check_result(h, gpu_open(h->context, index, false, &h->gpu), "gpu_open");
     check_result(h, kernel_runner_create(h->gpu, &h->runner), "kernel_runner_create");
 }
 

@@ -123,7 +123,7 @@ START_TEST(every_kernel_compiles)
     params.log_level = OTR_LOG_INFO;
     params.cache_dir = ""; /* so that everything is compiled */
     ck_assert_int_eq(otr_context_create(&params, &context), OTR_OK);
-    ck_assert_int_eq(gpu_open(context, 0, &c.g), OTR_OK);
+    ck_assert_int_eq(gpu_open(context, 0, false, &c.g), OTR_OK);
     ck_assert_int_eq(c.g->tier, 1);
 
     const tuning found = tuning_find(c.g), *t = &found;

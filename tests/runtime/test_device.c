@@ -40,7 +40,7 @@ static gpu *open_default(otr_context *context)
     otr_result result = otr_device_find(context, NULL, &index);
 
     if (!result)
-        result = gpu_open(context, index, &g);
+        result = gpu_open(context, index, false, &g);
     ck_assert_msg(result == OTR_OK, "%s", log_of_test.text);
     return g;
 }
@@ -284,7 +284,7 @@ START_TEST(gpus_are_shared)
     gpu_close(&b);
     ck_assert_ptr_null(context->gpus);
     gpu_close(&b);
-    ck_assert_int_eq(gpu_open(context, 99, &a), OTR_ERROR_NO_DEVICE);
+    ck_assert_int_eq(gpu_open(context, 99, false, &a), OTR_ERROR_NO_DEVICE);
     check_message(context, "there is no device 99");
     close_clean(&context);
 }
@@ -302,7 +302,7 @@ START_TEST(weak_device_is_not_opened)
         snprintf(context->devices[i].problem, sizeof context->devices[i].problem,
                  "has no queue for compute work");
     }
-    ck_assert_int_eq(gpu_open(context, 0, &g), OTR_ERROR_NO_DEVICE);
+    ck_assert_int_eq(gpu_open(context, 0, false, &g), OTR_ERROR_NO_DEVICE);
     check_message(context, "can't be used: it has no queue for compute work");
     ck_assert_int_eq(otr_device_find(context, NULL, &index), OTR_ERROR_NO_DEVICE);
     check_message(context, "has no queue for compute work");
@@ -333,7 +333,7 @@ static void read_back(gpu *g, uploader *u, const gpu_buffer *from, gpu_buffer *t
                                VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
     ck_assert_int_eq(g->vk.vkEndCommandBuffer(u->commands), VK_SUCCESS);
     g->vk.vkResetFences(g->device, 1, &u->fence);
-    ck_assert_int_eq(g->vk.vkQueueSubmit(g->queue, 1, &submit, u->fence), VK_SUCCESS);
+    ck_assert_int_eq(gpu_submit(g, 0, 1, &submit, u->fence), VK_SUCCESS);
     ck_assert_int_eq(gpu_wait(g, u->fence, 10000, "a copy"), OTR_OK);
 }
 

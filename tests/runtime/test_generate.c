@@ -83,6 +83,8 @@ static void on_block(const otr_block *b, void *user)
     block_log *log = user;
     size_t n_tokens;
 
+    if (b->is_first)
+        return;
     log->sums.blocks++;
     log->sums.plain_blocks += b->drafted == 0;
     log->sums.drafted += b->drafted;

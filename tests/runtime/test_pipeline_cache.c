@@ -72,7 +72,7 @@ static void use_cache_on_disk(const char *where, rlim_t disk_bytes)
     gpu *g;
 
     ck_assert_int_eq(otr_device_find(context, NULL, &index), OTR_OK);
-    ck_assert_int_eq(gpu_open(context, index, &g), OTR_OK);
+    ck_assert_int_eq(gpu_open(context, index, false, &g), OTR_OK);
     ck_assert_int_eq(kernel_create(g, "rmsnorm", &constant, 1, true, "test", &pipeline), OTR_OK);
     g->vk.vkDestroyPipeline(g->device, pipeline, NULL);
     signal(SIGXFSZ, SIG_IGN);

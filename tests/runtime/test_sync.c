@@ -40,7 +40,7 @@ static void close_all(void)
 
 static void emit_pass(const lane *l, VkCommandBuffer commands, uint32_t mode, enum lane_path path)
 {
-    emit_begin(l, commands, mode);
+    emit_begin(l, &l->link, commands, mode);
     emit_group(l, commands, &l->embed, path);
     for (uint32_t i = 0; i < l->model->h.n_layers; i++)
         emit_group(l, commands, &l->layers[i], path);
@@ -56,15 +56,18 @@ static uint64_t run_block(void)
     VkCommandBuffer commands;
 
     ck_assert_int_eq(record_begin(session->gpu, session->pool, "whole block", &commands), OTR_OK);
+    chain_write_root(session, session->n_tokens - 1);
+    chain_set_stops(session, NULL, NULL);
     for (int i = 0; i < N_DRAFT; i++) {
-        emit_pass(session->draft, commands, BEGIN_DRAFT, i ? PATH_ONE : PATH_ROWS);
-        emit_propose(session->draft, commands);
+        emit_pass(session->draft, commands, i ? BEGIN_DRAFT : BEGIN_CHAIN,
+                  i ? PATH_ONE : PATH_ROWS);
+        emit_propose(session->draft, &session->draft->link, commands);
     }
     emit_pass(session->target, commands, BEGIN_VERIFY, PATH_ROWS);
     verify_emit_accept(session, commands, ACCEPT_BLOCK);
     ck_assert_int_eq(record_end(session->gpu, commands, "whole block"), OTR_OK);
     ck_assert(submission_add(&s, commands, 0));
-    ck_assert_int_eq(submission_run(&s, session->gpu, session->fence, "whole block", NULL), OTR_OK);
+    ck_assert_int_eq(submission_run(&s, &session->target->place, "whole block", NULL), OTR_OK);
     submission_free(&s);
     return otr_validation_message_count(context) - before;
 }

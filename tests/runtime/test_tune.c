@@ -69,7 +69,7 @@ static void open_device(const char *where)
 
     context = capture_context(&log_of_test, false, where);
     ck_assert_int_eq(otr_device_find(context, NULL, &index), OTR_OK);
-    ck_assert_int_eq(gpu_open(context, index, &g), OTR_OK);
+    ck_assert_int_eq(gpu_open(context, index, false, &g), OTR_OK);
 }
 
 static void close_device(void)

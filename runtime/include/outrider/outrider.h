@@ -60,7 +60,8 @@ typedef enum otr_log_level {
     OTR_LOG_INFO = 2,
     OTR_LOG_DEBUG = 3,
 } otr_log_level;
-/* One line without a newline. May be called from any thread that uses the context. */
+/* One line without a newline. May be called from any thread that uses the context; must not create or
+ * destroy a context. */
 typedef void (*otr_log_callback)(otr_log_level level, const char *message, void *user);
 
 /* Called during long work; return false to cancel it (OTR_ERROR_CANCELLED). done and total are in
@@ -177,6 +178,10 @@ typedef struct otr_model_params {
     const char *device;                /* selector for otr_device_find; NULL: the default device */
     otr_progress_callback on_progress; /* bytes uploaded; NULL allowed */
     void *progress_user;
+    /* Opens the device anew for this model instead of sharing it with the context's other models: a
+     * draft on the target's own device then has a queue of its own, even where a device has only one.
+     */
+    bool separate_device;
 } otr_model_params;
 OTR_API otr_model_params otr_model_params_default(void);
 
@@ -236,7 +241,7 @@ typedef struct otr_session_params {
 } otr_session_params;
 OTR_API otr_session_params otr_session_params_default(void);
 
-/* draft may be NULL; both models must be of one context (and, for now, one device).
+/* draft may be NULL; both models must be of one context, and may be on different devices.
  * OTR_ERROR_VOCABULARY when their token strings differ; the message names the first difference. */
 OTR_API otr_result otr_session_create(otr_model *target, otr_model *draft,
                                       const otr_session_params *params, otr_session **session);
@@ -284,17 +289,43 @@ OTR_API const char *otr_finish_string(otr_finish finish);
  * acceptance. What it costs where it doesn't pay is at most 2 % of the time, and one block. */
 #define OTR_DRAFT_AUTO UINT32_MAX
 
-/* One block of a generation, its tokens given out. The last `n_tokens` tokens of the session are its
- * own: of accepted + 1, the first `accepted` were drafted and the last is the target's own; those that
- * were discarded at the end of the generation are missing. */
+/* When the draft works. The text is the same. */
+typedef enum otr_schedule {
+    /* What is expected to be faster: pipelined only where the draft has a queue or device of its own;
+     * with fixed K serial. */
+    OTR_SCHEDULE_AUTO = 0,
+    OTR_SCHEDULE_SERIAL = 1,    /* before the target */
+    OTR_SCHEDULE_PIPELINED = 2, /* for the next block, while the target verifies this one */
+} otr_schedule;
+
+#define OTR_DRAFTER_MODEL 1u /* the session's draft */
+/* What followed the longest earlier occurrence of the text's end, prompt included; needs no model. */
+#define OTR_DRAFTER_NGRAM 2u
+
+/* One block of a generation: what was decided, and what came of it. */
 typedef struct otr_block {
+    size_t size;
+    bool is_first;      /* the token after the prefill, which is no block: no other field but
+                             n_tokens, tokens and total_ms counts */
+    uint32_t drafter;   /* an OTR_DRAFTER_* flag; 0: a plain step */
+    bool pipelined;     /* the draft went on for the next block */
+    bool was_ready;     /* what was verified was drafted while the block before was verified */
+    const char *reason; /* of the decision, such as "pays", "probe", "loss budget" */
     uint32_t drafted, accepted;
-    uint32_t n_tokens;
-    const float *latency_ms;    /* [n_tokens]: since the token before was given out */
-    double draft_ms, verify_ms; /* device; 0 without timestamps */
-    double total_ms;            /* the draft's catching up included */
+    uint32_t n_tokens;       /* accepted + 1, or fewer where the generation ended among them */
+    const int32_t *tokens;   /* [n_tokens]: accepted ones, then the target's own */
+    const float *latency_ms; /* [n_tokens]: since the token before was given out; 0 for the first */
+    const float *probabilities; /* [drafted]: the draft's own, of its tokens; NULL: n-gram, plain */
+    int32_t rejected;           /* the drafted token that the target's own one replaced, or -1 */
+    double total_ms;            /* since the end of the block before */
+    double catch_up_ms;         /* of it: bringing the draft's cache up to date */
+    double draft_ms, verify_ms; /* of it; 0: not measured */
+    double expected_speedup;    /* of the decision, over plain decoding; 0 with fixed K */
+    double plain_ms, draft_step_ms; /* what is believed after the block; 0: not known */
+    double budget_ms;               /* what may be lost with OTR_DRAFT_AUTO */
 } otr_block;
-/* Called on the thread of otr_generate; what `block` points to is valid until it returns. */
+/* Called on the thread of otr_generate after each block, its text given out. The pointers are valid
+ * during the call. */
 typedef void (*otr_block_callback)(const otr_block *block, void *user);
 
 typedef struct otr_generate_params {
@@ -310,9 +341,12 @@ typedef struct otr_generate_params {
     /* One-row passes spread over the first blocks so that plain decoding is measured too. They
      * change nothing in the text. 0: none. */
     uint32_t plain_probes;
-    /* Called for each block that the statistics count, plain ones too: not for the first token, which
-     * comes from the prefill. NULL allowed. */
-    otr_block_callback on_block;
+    otr_schedule schedule;
+    /* Who may propose tokens: OTR_DRAFTER_* flags. 0: with OTR_DRAFT_AUTO all there are, block by
+     * block the one that is expected to gain most; with fixed K the session's draft, if it has one. With
+     * fixed K and both the n-gram drafter goes first, where it finds something. */
+    uint32_t drafters;
+    otr_block_callback on_block; /* NULL allowed */
     void *block_user;
 } otr_generate_params;
 /* draft_max OTR_DRAFT_AUTO, plain_probes 4. */
@@ -358,6 +392,10 @@ typedef struct otr_stats {
     double latency_ms[OTR_LATENCY_PERCENTILES];
     double plain_latency_ms[OTR_LATENCY_PERCENTILES];
     uint64_t plain_blocks; /* of blocks: those with K = 0 */
+    uint64_t ngram_blocks; /* those that the n-gram drafter proposed */
+    /* Those of the draft that were verified while it went on drafting, and those for which it had done
+     * so in time; tokens that it drafted then in vain, which `drafted` leaves out. */
+    uint64_t pipelined_blocks, ready_blocks, dropped;
 } otr_stats;
 
 /* Generates from the end of the session's tokens, which must not be empty. on_text and stats may be
@@ -415,6 +453,19 @@ typedef struct otr_measurement {
  * long they took. The session keeps its tokens; its cache is filled first. */
 OTR_API otr_result otr_session_measure(otr_session *session, const otr_measure_params *params,
                                        otr_measurement *measurement);
+typedef struct otr_overlap {
+    size_t size;           /* set by the caller */
+    double target_seconds; /* a pass of 5 rows alone; medians of three */
+    double draft_seconds;  /* a chain of 4 draft steps alone */
+    double together_seconds;
+    /* What both together save of the shorter one: 0 where they take the sum of their times, 1 where the
+     * longer one hides the other. */
+    double overlap;
+} otr_overlap;
+/* Runs target and draft alone and together, as a pipelined generation would. The session keeps its
+ * tokens. */
+OTR_API otr_result otr_session_measure_overlap(otr_session *session, otr_overlap *overlap);
+
 /* Bandwidth of copies between buffers on the session's device, bytes read and written counted. */
 OTR_API otr_result otr_session_measure_copy(otr_session *session, double *bytes_per_second);
 
