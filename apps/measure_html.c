@@ -252,12 +252,12 @@ void measure_html(text *t, const json_t *summary)
     add_answer(t, overall);
     if (json_array_size(tasks) > 1)
         json_array_foreach(tasks, i, task) add_answer(t, task);
-    text_printf(t,
-                "</div>\n<p class=\"faint\">Speed-up of the setting over plain decoding: the "
-                "geometric mean over prompts, with its 95&nbsp;%% interval. p99: of a hundred "
-                "tokens one waits longer, plain and with the setting. <em>use</em>: the interval "
-                "of the best K is above 1. <em>don’t</em>: it or auto’s is below 1, and "
-                "the other not above. <em>auto</em>: all else.</p>\n<div class=\"plots\">\n");
+    text_printf(
+        t, "</div>\n<p class=\"faint\">Speed-up of the setting over plain decoding: the "
+           "geometric mean over prompts, with its 95&nbsp;%% interval. p99: of a hundred "
+           "tokens one waits longer, plain and with the setting. <em>use</em>: the interval "
+           "of the best K or of auto is above 1. <em>don’t</em>: one is below 1, and the other "
+           "not above. <em>auto</em>: not decided.</p>\n<div class=\"plots\">\n");
     plot_speedups(t, summary);
     plot_acceptance(t, summary);
     plot_costs(t, summary);

@@ -137,11 +137,14 @@ const char *verdict_name(enum verdict verdict)
 }
 
 /* Comparisons with NaN, the end of an interval that isn't there, are false. */
-enum verdict decide_verdict(interval fixed, interval automatic, interval automatic_by_fixed)
+enum verdict decide_verdict(interval fixed, interval automatic, interval automatic_by_fixed,
+                            bool *prefers_auto)
 {
-    if (fixed.low > 1 && !(automatic_by_fixed.low > 1))
+    bool pays = fixed.low > 1, auto_pays = automatic.low > 1;
+
+    *prefers_auto = auto_pays && (!pays || automatic_by_fixed.low > 1);
+    if (pays || auto_pays)
         return VERDICT_USE;
-    if ((fixed.high < 1 && !(automatic.low > 1)) || (automatic.high < 1 && !(fixed.low > 1)))
-        return VERDICT_DONT;
-    return VERDICT_AUTO;
+    *prefers_auto = !(fixed.high < 1 || automatic.high < 1);
+    return *prefers_auto ? VERDICT_AUTO : VERDICT_DONT;
 }

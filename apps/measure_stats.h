@@ -46,16 +46,18 @@ double predicted_speedup(double alpha, double verify_cost, double cost_ratio, ui
                          double prefill_share);
 
 enum verdict {
-    VERDICT_AUTO, /* leave it to the controller */
-    VERDICT_USE,  /* draft K tokens a block */
+    VERDICT_AUTO, /* not decided: leave it to the controller */
+    VERDICT_USE,  /* it pays: draft K tokens a block, or what auto says */
     VERDICT_DONT, /* plain decoding */
 };
 const char *verdict_name(enum verdict verdict); /* "auto", "use", "dont" */
 /* The rule, of 95 % intervals: `fixed` is the speed-up of the K that measured best, `automatic` that of
  * auto, `automatic_by_fixed` the speed of auto by that of the K.
- *   use:  `fixed` lies above 1, and auto is not certainly faster than it;
- *   dont: one of the two lies below 1, and the other not above it;
- *   auto: all else: it is faster, or nothing was decided, where it loses next to nothing. */
-enum verdict decide_verdict(interval fixed, interval automatic, interval automatic_by_fixed);
+ *   use:  one of the first two lies above 1: auto's if only that one does, or if auto is certainly faster
+ *         than the K (*prefers_auto), else the K;
+ *   dont: one of them lies below 1, and the other not above it;
+ *   auto: nothing was decided, and auto loses next to nothing. */
+enum verdict decide_verdict(interval fixed, interval automatic, interval automatic_by_fixed,
+                            bool *prefers_auto);
 
 #endif

@@ -315,11 +315,13 @@ static json_t *conclude(group *g, const char *task)
 {
     size_t n = g->m->n_settings, best = best_fixed(g), automatic = n - 1, widest = widest_fixed(g);
     interval fixed = speedup_of(g, best, 0), of_auto = speedup_of(g, automatic, 0);
-    enum verdict verdict = decide_verdict(fixed, of_auto, speedup_of(g, automatic, best));
-    size_t shown = verdict == VERDICT_AUTO ? automatic : best;
-    int64_t k = verdict == VERDICT_DONT  ? 0
-                : verdict == VERDICT_USE ? (int64_t)g->m->settings[best].draft_max
-                                         : -1;
+    bool prefers_auto;
+    enum verdict verdict = decide_verdict(fixed, of_auto, speedup_of(g, automatic, best),
+                                          &prefers_auto);
+    size_t shown = prefers_auto ? automatic : best;
+    int64_t k = verdict == VERDICT_DONT ? 0
+                : prefers_auto          ? -1
+                                        : (int64_t)g->m->settings[best].draft_max;
     json_t *o = json_object(), *settings = json_array(), *costs = json_array(), *of_shown, *of_best;
     const json_t *latency;
     int bad = json_object_set_new(o, "task", json_text(task, strlen(task)));

@@ -75,15 +75,30 @@ START_TEST(test_verdict)
     const interval faster = {1.3, 1.1, 1.5}, slower = {0.8, 0.7, 0.9}, open = {1.02, 0.9, 1.2};
     const interval unknown = {1.3, NAN, NAN}, even = {0.99, 0.97, 1.01}, same = {1, 0.9, 1.1};
 
-    ck_assert_int_eq(decide_verdict(faster, faster, same), VERDICT_USE);
-    ck_assert_int_eq(decide_verdict(faster, open, slower), VERDICT_USE);
-    ck_assert_int_eq(decide_verdict(faster, faster, faster), VERDICT_AUTO);
-    ck_assert_int_eq(decide_verdict(slower, even, faster), VERDICT_DONT);
-    ck_assert_int_eq(decide_verdict(slower, faster, faster), VERDICT_AUTO);
-    ck_assert_int_eq(decide_verdict(open, even, same), VERDICT_AUTO);
-    ck_assert_int_eq(decide_verdict(open, slower, same), VERDICT_DONT);
-    ck_assert_int_eq(decide_verdict(faster, slower, slower), VERDICT_USE);
-    ck_assert_int_eq(decide_verdict(unknown, unknown, unknown), VERDICT_AUTO);
+    const struct {
+        interval fixed, automatic, ratio;
+        enum verdict verdict;
+        bool prefers_auto;
+    } cases[] = {
+        {faster, faster, same, VERDICT_USE, false},
+        {faster, faster, faster, VERDICT_USE, true},
+        {faster, open, slower, VERDICT_USE, false},
+        {faster, slower, slower, VERDICT_USE, false},
+        {slower, faster, faster, VERDICT_USE, true},
+        {open, faster, same, VERDICT_USE, true},
+        {slower, even, faster, VERDICT_DONT, false},
+        {open, slower, same, VERDICT_DONT, false},
+        {open, even, same, VERDICT_AUTO, true},
+        {unknown, unknown, unknown, VERDICT_AUTO, true},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool prefers_auto;
+
+        ck_assert_int_eq(
+            decide_verdict(cases[i].fixed, cases[i].automatic, cases[i].ratio, &prefers_auto),
+            cases[i].verdict);
+        ck_assert_int_eq(prefers_auto, cases[i].prefers_auto);
+    }
     ck_assert_str_eq(verdict_name(VERDICT_DONT), "dont");
 }
 END_TEST
