@@ -357,6 +357,7 @@ START_TEST(auto_turns_a_bad_draft_off)
 
     ck_assert_uint_eq(stats.plain_blocks, stats.blocks);
     params.draft_max = OTR_DRAFT_AUTO;
+    params.drafters = OTR_DRAFTER_MODEL;
     ck_assert_uint_eq(generate_ids(s, prompt, N_PROMPT, &params, ids, N, &stats), n);
     ck_assert_mem_eq(ids, plain, n * sizeof *ids);
     printf("random draft: %llu of %llu blocks plain, %llu drafted\n",
