@@ -79,6 +79,18 @@ void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescri
     g->vk.vkCmdDispatch(commands, 1, 1, 1);
 }
 
+/* Sampling has the arguments of such a dispatch. */
+void emit_output_rows(const lane *l, VkCommandBuffer commands, VkPipeline pipeline,
+                      VkDescriptorSet set, const void *push, uint32_t push_bytes)
+{
+    const operation *sample = &l->operations[l->sample.first];
+
+    emit_kernel_barrier(l->gpu, commands);
+    bind(l->gpu, commands, pipeline, set, push, push_bytes);
+    l->gpu->vk.vkCmdDispatchIndirect(commands, l->words.buffer,
+                                     (LANE_ARGS + 4 * sample->grid[PATH_ROWS]) * 4);
+}
+
 static bool takes_part(const operation *op, enum lane_path path, uint32_t kinds)
 {
     return op->pipeline[path] && (op->kind & kinds);
