@@ -38,16 +38,17 @@ struct otr_context {
     void *log_user;
     otr_log_level log_level;
     bool validation;
-    bool timestamps;        /* OUTRIDER_DEBUG=timestamps: log the device time of each pass */
-    bool statistics;        /* OUTRIDER_DEBUG=statistics: log what drivers tell of each pipeline */
-    bool as_gpu;            /* OUTRIDER_DEBUG=gpu: on software devices too the kernels of GPUs */
-    bool independent_noise; /* OUTRIDER_DEBUG=independent: the draft's noise is its own in coupled
-                             * verification too, to measure what sharing it earns */
-    bool force_tier0;       /* OUTRIDER_DEBUG=tier0: use the tier 0 kernels on every device */
-    char *cache_dir;        /* NULL: no cache on disk */
-    void *loader;           /* of dlopen */
-    VkInstance instance;    /* NULL when there is no driver at all; then n_devices is 0 */
-    uint32_t api_version;   /* of the instance, at most 1.3 */
+    /* OUTRIDER_DEBUG=independent: the draft's noise is its own in coupled verification too, to
+     * measure what sharing it earns. */
+    bool independent_noise;
+    bool timestamps;      /* OUTRIDER_DEBUG=timestamps: log the device time of each pass */
+    bool statistics;      /* OUTRIDER_DEBUG=statistics: log what drivers tell of each pipeline */
+    bool as_gpu;          /* OUTRIDER_DEBUG=gpu: on software devices too the kernels of GPUs */
+    bool force_tier0;     /* OUTRIDER_DEBUG=tier0: use the tier 0 kernels on every device */
+    char *cache_dir;      /* NULL: no cache on disk */
+    void *loader;         /* of dlopen */
+    VkInstance instance;  /* NULL when there is no driver at all; then n_devices is 0 */
+    uint32_t api_version; /* of the instance, at most 1.3 */
     struct instance_table vk;
     bool has_debug_utils;
     VkDebugUtilsMessengerEXT messenger;
