@@ -20,7 +20,8 @@ typedef struct rule_runner {
     bool same_blocks;         /* the draft's noise doesn't know one block from another */
 } rule_runner;
 
-void rule_runner_open(rule_runner *r, uint32_t n_vocab);
+/* validates: run under the validation layers. */
+void rule_runner_open(rule_runner *r, uint32_t n_vocab, bool validates);
 void rule_runner_close(rule_runner *r);
 
 float *target_row(rule_runner *r, uint32_t row);
