@@ -178,16 +178,16 @@ json_t *bench_json(const bench_report *report)
         json_decref(results);
         return NULL;
     }
-    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:I,s:s,s:f,s:o}", "schema", BENCH_SCHEMA, "version",
-                     otr_version(), "device", device_json(d), "driver",
-                     json_pack("{s:o,s:o,s:I}", "name",
-                               json_text(d->driver_name, strlen(d->driver_name)), "info",
-                               json_text(d->driver_info, strlen(d->driver_info)), "version",
-                               (json_int_t)d->driver_version),
-                     "model", model_json(e->target, e->target_path), "draft",
-                     model_json(e->draft, e->draft_path), "depth", (json_int_t)report->depth,
-                     "cache_type", cache_type_name(report->cache_type), "copy_bytes_per_second",
-                     report->copy_bytes_per_second, "results", results);
+    return json_pack(
+        "{s:s,s:s,s:o,s:o,s:o,s:o,s:I,s:s,s:s,s:f,s:o}", "schema", BENCH_SCHEMA, "version",
+        otr_version(), "device", device_json(d), "driver",
+        json_pack("{s:o,s:o,s:I}", "name", json_text(d->driver_name, strlen(d->driver_name)),
+                  "info", json_text(d->driver_info, strlen(d->driver_info)), "version",
+                  (json_int_t)d->driver_version),
+        "model", model_json(e->target, e->target_path), "draft",
+        model_json(e->draft, e->draft_path), "depth", (json_int_t)report->depth, "cache_type",
+        cache_type_name(report->cache_type), "verify", otr_verify_string(report->verify),
+        "copy_bytes_per_second", report->copy_bytes_per_second, "results", results);
 }
 
 /* ---------------------------------------------------------------------------- comparison */

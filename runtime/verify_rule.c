@@ -92,6 +92,7 @@ otr_result verify_rule_begin(otr_session *s, otr_generate_params *p)
     if (result != OTR_OK)
         return result;
     p->schedule = OTR_SCHEDULE_SERIAL;
+    p->drafters = OTR_DRAFTER_MODEL;
     s->rule.verify = p->verify;
     return OTR_OK;
 }
