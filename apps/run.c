@@ -20,12 +20,13 @@
 #include "progress.h"
 #include "report.h"
 #include "text.h"
+#include "trace.h"
 
 /* Integers that every JSON reader keeps exactly. */
 #define MAX_SEED 9007199254740992.0
 
 struct settings {
-    const char *model, *draft, *prompt, *file, *device, *draft_device;
+    const char *model, *draft, *prompt, *file, *device, *draft_device, *trace;
     otr_cache_type cache_type;
     int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max, schedule, drafter, verify;
     double temperature, top_p, min_p, repeat_penalty;
@@ -40,7 +41,7 @@ static const option options[] = {
      "target model, GGUF (default: the demo pair)"},
     {{"-md", "--draft-model", "--model-draft"}, OPTION_TEXT, AT(draft), "FILE", 0, 0,
      "draft model, of the same vocabulary\n"
-     "(default with -m: none, plain decoding)"},
+     "(default with -m: none)"},
     {{"-p", "--prompt"}, OPTION_TEXT, AT(prompt), "TEXT", 0, 0,
      "text to continue; \\n, \\t, \\\", \\\\ and \\xHH are replaced"},
     {{"-f", "--file"}, OPTION_TEXT, AT(file), "FILE", 0, 0,
@@ -84,7 +85,8 @@ static const option options[] = {
      "loaded; -1: as many as pay, or none (default -1)"},
     {{"--drafter"}, OPTION_CHOICE, AT(drafter), "model|ngram|both", 0, 0,
      "who drafts; ngram: what followed an earlier occurrence of the\n"
-     "text's end, which needs no draft model (default model)"},
+     "text's end, which needs no draft model (default: with\n"
+     "--draft-max -1 both, else the draft model)"},
     {{"--schedule"}, OPTION_CHOICE, AT(schedule), "auto|serial|pipelined", 0, 0,
      "serial: the draft works before the target; pipelined: for the\n"
      "next block while the target checks this one; auto: pipelined\n"
@@ -99,6 +101,9 @@ static const option options[] = {
     {{"-devd", "--draft-device", "--device-draft"}, OPTION_TEXT, AT(draft_device), "NAME", 0, 0,
      "the draft's device; the target's own is opened a second time,\n"
      "so that both run at once (default: shared with the target)"},
+    {{"--trace"}, OPTION_TEXT, AT(trace), "FILE", 0, 0,
+     "write what was drafted and accepted, token by token, for\n"
+     "'outrider simulate'"},
     {{"--no-display-prompt"}, OPTION_CLEAR, AT(display_prompt), NULL, 0, 0,
      "don't repeat the prompt before the text"},
     {{"--json"}, OPTION_SET, AT(json), NULL, 0, 0,
@@ -328,6 +333,7 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     otr_stats stats = {.size = sizeof(stats), .finish = OTR_FINISH_ERROR};
     const char **stop_strings = calloc(settings->stop.n + 1, sizeof(*stop_strings));
     otr_session *session = NULL;
+    trace_log trace = {0};
     const int32_t *ids;
     size_t n_prompt = 0, n_all = 0;
     otr_result result;
@@ -354,6 +360,10 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     otr_session_tokens(session, &n_prompt);
     if (settings->display_prompt && !settings->json)
         stream_write(&stream, text_string(prompt), prompt->n);
+    if (settings->trace) {
+        params.on_block = trace_add_block;
+        params.block_user = &trace;
+    }
     result = otr_generate(session, &params, on_text, &stream, &stats);
     if (stream.terminal && !stream.collect && !stream.ends_line)
         output_write("\n", 1);
@@ -373,6 +383,11 @@ static int generate(engine *e, const struct settings *settings, const text *prom
         if (!output_json(result_object(e, &stream, ids + n_prompt, n_all, seed, &stats)) && !code)
             code = EXIT_CODE_FAILED;
     }
+    if (settings->trace && began) {
+        ids = otr_session_tokens(session, &n_all);
+        int traced = trace_write(&trace, settings->trace, ids, n_prompt, &stats);
+        code = code ? code : traced;
+    }
     /* A failed write has its own message; statistics of what nobody got are noise. */
     finished = output_finish(code);
     if (began && !settings->quiet && finished == code) {
@@ -386,7 +401,20 @@ done:
     otr_session_destroy(&session);
     free(stop_strings);
     text_free(&stream.collected);
+    trace_log_free(&trace);
     return code;
+}
+
+/* With a target of one's own there is a draft only if it is named. */
+static int check_draft(const struct settings *settings)
+{
+    const char *wants = settings->draft_device                  ? "--draft-device"
+                        : settings->drafter & OTR_DRAFTER_MODEL ? "--drafter model"
+                                                                : NULL;
+
+    if (!wants || settings->draft || !settings->model || !settings->draft_max)
+        return EXIT_CODE_OK;
+    return fail(EXIT_CODE_USAGE, "%s needs a draft model (-md)", wants);
 }
 
 int command_run(int argc, char **argv)
@@ -412,7 +440,9 @@ int command_run(int argc, char **argv)
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         goto done;
-    code = read_stops(&settings, &stops);
+    code = check_draft(&settings);
+    if (!code)
+        code = read_stops(&settings, &stops);
     if (!code)
         code = read_prompt(&settings, &prompt);
     if (code)

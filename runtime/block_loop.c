@@ -85,7 +85,7 @@ static bool may_use(const generation *g, enum drafter drafter)
 
     if (drafter == DRAFTER_MODEL)
         return g->s->draft && g->p->draft_max && (!asked || asked & OTR_DRAFTER_MODEL);
-    return g->p->draft_max && asked & OTR_DRAFTER_NGRAM;
+    return asked ? g->p->draft_max && asked & OTR_DRAFTER_NGRAM : g->p->draft_max == OTR_DRAFT_AUTO;
 }
 
 /* The n-gram drafter knows the text up to its last token. */
@@ -346,21 +346,62 @@ static void learn(generation *g, const block_result *block, const block_times *t
     controller_record(&g->s->controller, &g->decision, &outcome);
 }
 
-static void log_block(const generation *g, const block_result *block)
+/* What happened, for the application and the log. */
+static void tell(const generation *g, const block_result *block, const block_times *times,
+                 bool was_ready, uint32_t n_given)
 {
-    static const char *const drafters[N_DRAFTERS] = {"plain", "draft", "n-gram"};
+    static const char *const names[N_DRAFTERS] = {"plain", "draft", "n-gram"};
+    static const uint32_t flags[N_DRAFTERS] = {0, OTR_DRAFTER_MODEL, OTR_DRAFTER_NGRAM};
     const controller_decision *d = &g->decision;
+    const controller *c = &g->s->controller;
+    const otr_block told = {
+        .size = sizeof told,
+        .drafter = flags[d->drafter],
+        .pipelined = d->drafter == DRAFTER_MODEL && d->schedule == SCHEDULE_PIPELINED,
+        .was_ready = was_ready && d->drafter == DRAFTER_MODEL,
+        .reason = decision_reason_string(d->reason),
+        .drafted = block->drafted,
+        .accepted = block->accepted,
+        .n_tokens = n_given,
+        .tokens = block->tokens,
+        .latency_ms = g->log.gaps_ms + g->log.n_gaps - n_given,
+        .probabilities = d->drafter == DRAFTER_MODEL ? block->probabilities : NULL,
+        .rejected = block->rejected,
+        .total_ms = (double)block->total_ns / 1e6,
+        .catch_up_ms = times->catch_up_ms,
+        .draft_ms = times->draft_ms,
+        .verify_ms = block->verify_ms,
+        .expected_speedup = d->expected_speedup,
+        .plain_ms = controller_target_ms(c, 1),
+        .draft_step_ms = controller_draft_ms(c),
+        .budget_ms = controller_budget_ms(c),
+    };
 
     context_log(g->s->context, OTR_LOG_DEBUG,
-                "block %llu: %s%s (%s), %u of %u accepted, %.2f ms; expected speed-up %.2f, plain "
-                "%.2f ms, budget %.1f ms, %u ahead",
-                (unsigned long long)g->log.stats->blocks, drafters[d->drafter],
-                d->drafter == DRAFTER_MODEL && d->schedule == SCHEDULE_PIPELINED ? ", pipelined"
-                                                                                 : "",
-                decision_reason_string(d->reason), block->accepted, block->drafted,
-                (double)block->total_ns / 1e6, d->expected_speedup,
-                controller_target_ms(&g->s->controller, 1), controller_budget_ms(&g->s->controller),
-                g->n_ahead);
+                "block %llu: %s%s%s (%s), %u of %u accepted, %.2f ms; expected %.2fx of plain "
+                "%.2f ms, draft step %.2f ms, budget %.1f ms",
+                (unsigned long long)g->log.stats->blocks, names[d->drafter],
+                told.pipelined ? ", pipelined" : "", told.was_ready ? ", ready" : "", told.reason,
+                told.accepted, told.drafted, told.total_ms, told.expected_speedup, told.plain_ms,
+                told.draft_step_ms, told.budget_ms);
+    if (g->p->on_block)
+        g->p->on_block(&told, g->p->block_user);
+}
+
+static void tell_first(const generation *g, const block_result *block)
+{
+    static const float none = 0;
+    const otr_block told = {
+        .size = sizeof told,
+        .is_first = true,
+        .n_tokens = block->n_tokens,
+        .tokens = block->tokens,
+        .latency_ms = &none,
+        .rejected = -1,
+        .total_ms = (double)block->total_ns / 1e6,
+    };
+    if (g->p->on_block)
+        g->p->on_block(&told, g->p->block_user);
 }
 
 static otr_result next_block(generation *g)
@@ -382,8 +423,11 @@ static otr_result next_block(generation *g)
     stats_block(&g->log, &block, &g->decision, was_ready);
     if (g->p->draft_max == OTR_DRAFT_AUTO)
         learn(g, &block, &times);
-    log_block(g, &block);
-    return give_out(g, &block);
+    uint32_t n_before = s->n_tokens;
+    result = give_out(g, &block);
+    if (result == OTR_OK)
+        tell(g, &block, &times, was_ready, s->n_tokens - n_before);
+    return result;
 }
 
 otr_result block_loop_run(generation *g)
@@ -397,6 +441,8 @@ otr_result block_loop_run(generation *g)
     otr_result result = verify_first(s, &block);
     if (result == OTR_OK)
         result = give_out(g, &block);
+    if (result == OTR_OK)
+        tell_first(g, &block);
     while (result == OTR_OK && !g->finished) {
         if (atomic_load(&s->cancelled))
             finish(g, OTR_FINISH_CANCELLED);

@@ -1,6 +1,6 @@
 /* The controller (controller.h): estimates of times and acceptances, the best option of the next
  * block, and the loss budget that every risk is paid from. */
-#include "controller.h"
+#include "controller_times.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,14 +26,9 @@
 #define GAIN_TO_EXPLORE 1.03
 #define EXPLORE_STRIDE 3
 #define MAX_EXPLORED 2
-#define SLOPE_PRIOR 0.1        /* of plain time, a row more */
-#define CATCH_UP_PRIOR 0.2     /* row of a prefill / step, where nothing was measured */
-#define TAIL_ROWS 32           /* the least that a draft may see */
-#define UNKNOWN_DEVIATION 0.05 /* of a time measured once */
-#define CATCH_UP_BLOCKS 16     /* over which a catch-up must pay */
-#define LEAST_GAIN 0.06        /* weight of a new time */
-#define COMMON_DRIFT 0.02      /* part of a time's change that the other row counts follow */
-#define DOUBT 1.5              /* standard deviations */
+#define TAIL_ROWS 32       /* the least that a draft may see */
+#define CATCH_UP_BLOCKS 16 /* over which a catch-up must pay */
+#define DOUBT 1.5          /* standard deviations */
 #define STOP_SLACK 0.9
 #define MIN_INFORMATION 0.08
 
@@ -68,120 +63,6 @@ void controller_init(controller *c, const controller_params *params)
     }
 }
 
-/* ---------------------------------------------------------------------------------- times */
-
-static double clamp(double x, double low, double high)
-{
-    return x < low ? low : x > high ? high : x;
-}
-
-static void measure(measured_time *t, double ms)
-{
-    if (!(ms > 0) || !isfinite(ms))
-        return;
-    if (t->n >= 4)
-        ms = clamp(ms, t->ms / 3, t->ms * 3); /* a hiccup, or the first step of a change */
-    t->n = t->n < 1e6 ? t->n + 1 : t->n;
-    double gain = 1 / t->n > LEAST_GAIN ? 1 / t->n : LEAST_GAIN;
-    double difference = t->ms > 0 ? ms / t->ms - 1 : 0;
-    t->variance = (1 - gain) * (t->variance + gain * difference * difference);
-    t->ms += gain * (ms - t->ms);
-}
-
-/* Relative standard error. */
-static double uncertainty(const measured_time *t)
-{
-    double n = t->n < 1 / LEAST_GAIN ? t->n : 1 / LEAST_GAIN;
-    /* Two passes that agree by chance must not look certain. */
-    double variance = (n * t->variance + UNKNOWN_DEVIATION * UNKNOWN_DEVIATION) / (n + 1);
-    return n > 0 ? sqrt(variance / n) : 1;
-}
-
-static double plain_ms(const controller *c)
-{
-    return c->target[0].ms;
-}
-
-/* Between measured row counts a line; beyond them the slope so far, or less for an optimist. */
-static double target_ms(const controller *c, uint32_t rows, bool optimistic)
-{
-    uint32_t below = 0, above = 0;
-
-    for (uint32_t n = 1; n <= CONTROLLER_MAX_ROWS; n++) {
-        if (c->target[n - 1].n <= 0)
-            continue;
-        if (n <= rows)
-            below = n;
-        else if (!above)
-            above = n;
-    }
-    if (!below)
-        return above ? c->target[above - 1].ms : 0;
-    double low = c->target[below - 1].ms;
-    if (below == rows)
-        return low;
-    if (above) {
-        double high = c->target[above - 1].ms;
-        if (optimistic || high < low)
-            return low;
-        return low + (high - low) * (rows - below) / (above - below);
-    }
-    double slope = below > 1 ? (low - plain_ms(c)) / (below - 1) : SLOPE_PRIOR * low;
-    if (slope < 0)
-        slope = 0;
-    if (optimistic)
-        slope = below > 1 ? slope / 2 : 0;
-    return low + slope * (rows - below);
-}
-
-double controller_target_ms(const controller *c, uint32_t n_rows)
-{
-    return n_rows >= 1 && n_rows <= CONTROLLER_MAX_ROWS ? target_ms(c, n_rows, false) : 0;
-}
-
-double controller_draft_ms(const controller *c)
-{
-    return c->draft.n > 0 ? c->draft.ms : c->params.cost_prior * plain_ms(c);
-}
-
-static double catch_up_row_ms(const controller *c)
-{
-    if (c->catch_up.n > 0)
-        return c->catch_up.ms;
-    if (c->prefill_row_ms > 0 && c->params.cost_prior > 0)
-        return c->prefill_row_ms * c->params.cost_prior;
-    return CATCH_UP_PRIOR * controller_draft_ms(c);
-}
-
-void controller_record_pass(controller *c, uint32_t n_rows, double ms)
-{
-    if (n_rows < 1 || n_rows > CONTROLLER_MAX_ROWS)
-        return;
-    measured_time *t = &c->target[n_rows - 1];
-    double before = t->ms;
-    measure(t, ms);
-    /* A device that gets slower does so for all row counts, of which few are measured. */
-    if (t->n > 4 && before > 0) {
-        double drift = pow(clamp(t->ms / before, 0.9, 1.1), COMMON_DRIFT / LEAST_GAIN);
-        for (int i = 0; i < CONTROLLER_MAX_ROWS; i++)
-            if (&c->target[i] != t)
-                c->target[i].ms *= drift;
-    }
-}
-
-void controller_record_draft_step(controller *c, double ms)
-{
-    measure(&c->draft, ms);
-}
-
-void controller_record_prefill(controller *c, uint32_t n_rows, double ms)
-{
-    if (!(ms > 0) || !n_rows)
-        return;
-    c->run_ms += ms;
-    c->prefill_row_ms = ms / n_rows;
-}
-
 /* ---------------------------------------------------------------------------------- budget */
 
 double controller_budget_ms(const controller *c)
@@ -192,38 +73,38 @@ double controller_budget_ms(const controller *c)
 
 static bool affordable(const controller *c, double catch_up_ms)
 {
-    return catch_up_ms <= controller_budget_ms(c) + SPARE * plain_ms(c);
+    return catch_up_ms <= controller_budget_ms(c) + SPARE * times_plain_ms(c);
 }
 
 static double probe_loss(const controller *c, enum drafter drafter, uint32_t n_draft)
 {
     double chain = drafter == DRAFTER_MODEL ? n_draft * controller_draft_ms(c) : 0;
-    return target_ms(c, n_draft + 1, false) - plain_ms(c) + chain;
+    return times_target_ms(c, n_draft + 1, false) - times_plain_ms(c) + chain;
 }
 
 static uint32_t probe_draft(const controller *c, enum drafter drafter)
 {
-    return probe_loss(c, drafter, PROBE_DRAFT) > PROBE_LOSS * plain_ms(c) ? 1 : PROBE_DRAFT;
+    return probe_loss(c, drafter, PROBE_DRAFT) > PROBE_LOSS * times_plain_ms(c) ? 1 : PROBE_DRAFT;
 }
 
 /* Blocks between probes, so that they take three quarters of the budget when they bring what is
  * expected now. The draft catches up by what was written since, or by the end of it. */
 static uint32_t longest_interval(const controller *c, enum drafter drafter)
 {
-    double income = 0.75 * USED_SHARE * c->params.loss_share * plain_ms(c);
+    double income = 0.75 * USED_SHARE * c->params.loss_share * times_plain_ms(c);
     double worst = probe_loss(c, drafter, probe_draft(c, drafter));
-    double loss = worst - calibration_mean(&c->drafters[drafter].calibration) * plain_ms(c);
+    double loss = worst - calibration_mean(&c->drafters[drafter].calibration) * times_plain_ms(c);
 
     loss = loss > LEAST_PROBE_LOSS * worst ? loss : LEAST_PROBE_LOSS * worst;
     double blocks = loss / income;
 
     if (drafter == DRAFTER_MODEL) {
-        double row = catch_up_row_ms(c);
+        double row = times_catch_up_row_ms(c);
         blocks = (loss + TAIL_ROWS * row) / income;
         if (income > row && loss / (income - row) < blocks)
             blocks = loss / (income - row);
     }
-    return (uint32_t)clamp(blocks, LEAST_INTERVAL, MOST_INTERVAL);
+    return (uint32_t)times_clamp(blocks, LEAST_INTERVAL, MOST_INTERVAL);
 }
 
 /* ---------------------------------------------------------------------------------- options */
@@ -251,7 +132,7 @@ static double rate(const plan *p)
 static double block_ms(const controller *c, const plan *p, double whole, bool ready,
                        bool optimistic)
 {
-    double verify = target_ms(c, p->n_draft + 1, optimistic);
+    double verify = times_target_ms(c, p->n_draft + 1, optimistic);
 
     if (p->drafter == DRAFTER_NGRAM)
         return verify;
@@ -279,7 +160,7 @@ static chances estimate(const controller *c, enum drafter drafter, const control
         double of_band = calibration_of_band(k, calibration_match_band(x->ngram_match));
         /* The match tells about the first tokens, the position about the rest. */
         for (uint32_t i = 0; i < CONTROLLER_MAX_DRAFT; i++)
-            out.at[i] = clamp(of_band * calibration_at(k, i) / out.mean, 0.001, 0.999);
+            out.at[i] = times_clamp(of_band * calibration_at(k, i) / out.mean, 0.001, 0.999);
         return out;
     }
     for (uint32_t i = 0; i < CONTROLLER_MAX_DRAFT; i++)
@@ -291,7 +172,7 @@ static chances estimate(const controller *c, enum drafter drafter, const control
 static plan best_plan(const controller *c, enum drafter drafter, enum schedule schedule,
                       const chances *a, uint32_t most, double extra_ms, bool optimistic)
 {
-    plan best = {.drafter = DRAFTER_NONE, .tokens = 1, .ms = plain_ms(c)};
+    plan best = {.drafter = DRAFTER_NONE, .tokens = 1, .ms = times_plain_ms(c)};
     double survival = 1, tokens = 1;
     double start = rate(&best);
     bool any = false;
@@ -330,7 +211,7 @@ static bool could_pay(const controller *c, enum drafter drafter, uint32_t most)
 /* Rows of a catch-up that can be paid now; 0: none. */
 static uint32_t payable_rows(const controller *c, uint32_t lag)
 {
-    double row = catch_up_row_ms(c);
+    double row = times_catch_up_row_ms(c);
 
     if (affordable(c, lag * row))
         return lag;
@@ -353,7 +234,7 @@ static void set_stops(const controller *c, const plan *p, const chances *a, cont
         for (uint32_t j = n + 1; j <= p->n_draft; j++) {
             chance *= a->mean;
             sum += chance;
-            double ms = target_ms(c, j + 1, false) - target_ms(c, n + 1, false) +
+            double ms = times_target_ms(c, j + 1, false) - times_target_ms(c, n + 1, false) +
                         (j - n) * controller_draft_ms(c);
             double needed = ms > 0 ? lambda * ms / sum : 0;
             least = needed < least ? needed : least;
@@ -394,7 +275,7 @@ static void take(const controller *c, const plan *p, const chances *a, enum deci
     d->n_draft = p->n_draft;
     d->n_next = p->n_draft;
     d->reason = why;
-    d->expected_speedup = rate(p) * plain_ms(c);
+    d->expected_speedup = rate(p) * times_plain_ms(c);
     if (c->params.stops_early && p->drafter == DRAFTER_MODEL && why == REASON_PAYS)
         set_stops(c, p, a, d);
 }
@@ -424,9 +305,9 @@ static candidate consider(const controller *c, enum drafter drafter, const contr
         out.most = x->n_ngram;
     if (out.most && drafter == DRAFTER_MODEL && x->draft_lag > 1) {
         out.rows = payable_rows(c, x->draft_lag);
-        out.catch_up_ms = (out.rows ? out.rows : x->draft_lag) * catch_up_row_ms(c);
+        out.catch_up_ms = (out.rows ? out.rows : x->draft_lag) * times_catch_up_row_ms(c);
     }
-    out.plan = (plan){.tokens = 1, .ms = plain_ms(c)};
+    out.plan = (plan){.tokens = 1, .ms = times_plain_ms(c)};
     for (int i = 0; i < N_SCHEDULES && out.most; i++) {
         if (!c->params.schedules[i] && !(drafter == DRAFTER_NGRAM && i == SCHEDULE_SERIAL))
             continue;
@@ -477,7 +358,7 @@ static bool plain_time_needed(const controller *c, double speedup)
         return true;
     if (c->since_plain >= MAX_BLOCKS_WITHOUT_PLAIN && speedup < 1.5)
         return true;
-    return speedup > 1 && speedup < 1 + 3 * uncertainty(&c->target[0]) && c->since_plain >= 3;
+    return speedup > 1 && speedup < 1 + 3 * times_uncertainty(&c->target[0]) && c->since_plain >= 3;
 }
 
 static bool probe(const controller *c, enum drafter drafter, const candidate *k,
@@ -509,13 +390,14 @@ static enum decision_reason choose(controller *c, const controller_context *x, u
         *k = consider(c, (enum drafter)i, x, room);
         any |= k->most > 0;
         double needed = c->drafters[i].on ? GAIN_TO_GO_ON : GAIN_TO_START;
-        if (k->plan.n_draft && c->drafters[i].n_blocks && rate(&k->plan) * plain_ms(c) > needed &&
+        if (k->plan.n_draft && c->drafters[i].n_blocks &&
+            rate(&k->plan) * times_plain_ms(c) > needed &&
             (!best || rate(&k->plan) > rate(&candidates[best].plan)))
             best = i;
     }
     if (!any)
         return REASON_NO_DRAFTER;
-    if (plain_time_needed(c, best ? rate(&candidates[best].plan) * plain_ms(c) : 0))
+    if (plain_time_needed(c, best ? rate(&candidates[best].plan) * times_plain_ms(c) : 0))
         return REASON_PLAIN_TIME;
     /* A drafter never tried comes first, an unknown one being worth a block. */
     for (int i = DRAFTER_MODEL; i < N_DRAFTERS; i++)
@@ -557,8 +439,8 @@ static enum decision_reason use_ahead(const controller *c, const controller_cont
         survival *= k.chances.at[i];
         p.tokens += survival;
     }
-    p.ms = target_ms(c, n_draft + 1, false);
-    if (rate(&p) * plain_ms(c) < GAIN_TO_GO_ON)
+    p.ms = times_target_ms(c, n_draft + 1, false);
+    if (rate(&p) * times_plain_ms(c) < GAIN_TO_GO_ON)
         return REASON_NO_GAIN;
     take(c, &p, &k.chances, REASON_READY, d);
     if (k.plan.n_draft)
@@ -596,20 +478,21 @@ static void learn_times(controller *c, const controller_decision *d, const contr
                                      : 0;
 
     if (d->catch_up_rows && o->catch_up_ms > 0)
-        measure(&c->catch_up, o->catch_up_ms / d->catch_up_rows);
+        times_measure(&c->catch_up, o->catch_up_ms / d->catch_up_rows);
     if (o->drafted && o->draft_ms > 0)
-        measure(&c->draft, o->draft_ms / o->drafted);
+        times_measure(&c->draft, o->draft_ms / o->drafted);
     if (d->schedule != SCHEDULE_PIPELINED || o->n_steps_ahead <= 0) {
         controller_record_pass(c, o->drafted + 1, verify);
         return;
     }
     /* Both ran together: what is missing from the sum of their times is the overlap. */
-    double pass = target_ms(c, o->drafted + 1, false), ahead = o->n_steps_ahead * c->draft.ms;
+    double pass = times_target_ms(c, o->drafted + 1, false), ahead = o->n_steps_ahead * c->draft.ms;
     double shorter = pass < ahead ? pass : ahead;
     if (c->target[o->drafted].n <= 0)
         controller_record_pass(c, o->drafted + 1, verify);
     else if (shorter > 0 && verify > 0)
-        c->overlap += LEAST_GAIN * (clamp((pass + ahead - verify) / shorter, 0, 1) - c->overlap);
+        c->overlap += TIMES_LEAST_GAIN *
+                      (times_clamp((pass + ahead - verify) / shorter, 0, 1) - c->overlap);
 }
 
 static bool learn_acceptance(controller *c, const controller_decision *d,
@@ -635,7 +518,7 @@ static void settle(controller *c, const controller_decision *d, const controller
     drafter_state *s = &c->drafters[d->drafter];
     controller_context x = {.n_ngram = CONTROLLER_MAX_DRAFT, .ngram_match = d->ngram_match};
     candidate k = consider(c, d->drafter, &x, c->params.max_draft);
-    bool pays = k.plan.n_draft && rate(&k.plan) * plain_ms(c) > GAIN_TO_START;
+    bool pays = k.plan.n_draft && rate(&k.plan) * times_plain_ms(c) > GAIN_TO_START;
 
     s->waited = 0;
     s->probe_draft = 0;
@@ -668,17 +551,17 @@ void controller_record(controller *c, const controller_decision *d, const contro
     c->since_explored++;
     for (int i = 0; i < N_DRAFTERS; i++)
         c->drafters[i].waited += c->drafters[i].waited < UINT32_MAX;
-    double plain = plain_ms(c);
+    double plain = times_plain_ms(c);
     learn_times(c, d, o);
     /* The loss so far was reckoned with a plain time that wasn't known well yet. */
     if (plain > 0 && c->target[0].n <= WELL_KNOWN)
-        c->loss_ms -= (plain_ms(c) - plain) * (double)c->n_drafter_tokens;
+        c->loss_ms -= (times_plain_ms(c) - plain) * (double)c->n_drafter_tokens;
     c->run_ms += o->total_ms;
     if (d->drafter == DRAFTER_NONE) {
         c->since_plain = 0;
         return;
     }
-    c->loss_ms += o->total_ms - n_tokens * plain_ms(c);
+    c->loss_ms += o->total_ms - n_tokens * times_plain_ms(c);
     c->n_drafter_tokens += n_tokens;
     if (o->total_ms > c->largest_block_ms)
         c->largest_block_ms = o->total_ms;

@@ -260,6 +260,7 @@ void reference_accept(uint32_t *target, uint32_t *exchange, uint32_t *record, ui
     for (accepted = 0; accepted < drafted; accepted++)
         if (exchange[X_TOKENS + 1 + accepted] != chosen[accepted])
             break;
+    record[B_REJECTED] = accepted < drafted ? exchange[X_TOKENS + 1 + accepted] : UINT32_MAX;
     memcpy(record + B_TOKENS, chosen, (accepted + 1) * sizeof *record);
     memcpy(record + B_PROBABILITIES, exchange + X_PROBABILITIES, drafted * sizeof *record);
     memcpy(target + LANE_HISTORY + root + 1 - origin, chosen, (accepted + 1) * sizeof *target);

@@ -111,6 +111,7 @@
 #define B_EMITTED 2
 #define B_ROOT 3       /* position of the new root */
 #define B_NOT_FINITE 4 /* not 0: a row given out had no finite logit to choose */
+#define B_REJECTED 5   /* the drafted token that was not accepted, ~0: all were */
 #define B_TOKENS 8     /* [MAX_ROWS] */
 #define B_PROBABILITIES 28
 

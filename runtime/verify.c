@@ -105,6 +105,7 @@ static otr_result finish(otr_session *s, uint64_t start_ns, block_result *out)
     out->drafted = record[B_DRAFTED];
     out->accepted = record[B_ACCEPTED];
     out->n_tokens = record[B_EMITTED];
+    out->rejected = (int32_t)record[B_REJECTED];
     out->root = record[B_ROOT];
     if (out->drafted > OTR_MAX_DRAFT || out->accepted > out->drafted ||
         out->n_tokens != out->accepted + 1)

@@ -9,6 +9,7 @@
 typedef struct block_result {
     uint32_t drafted, accepted;
     float probabilities[OTR_MAX_DRAFT]; /* [drafted]: the draft's own; of a chain's tokens only */
+    int32_t rejected;                   /* the drafted token behind the accepted ones, or -1 */
     uint32_t n_tokens;                  /* accepted + 1 */
     int32_t tokens[MAX_ROWS];
     uint32_t root;              /* position of the last of them: first input of the next block */

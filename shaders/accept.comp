@@ -42,6 +42,8 @@ void main()
     for (uint i = 0; i < drafted; i++)
         record[B_PROBABILITIES + i] = exchange[X_PROBABILITIES + i];
 
+    record[B_REJECTED] = accepted < drafted ? exchange[X_TOKENS + 1 + accepted] : ~0u;
+
     uint new_root = root + accepted + 1;
     exchange[X_ROOT] = new_root;
     exchange[X_TOKENS] = target[LANE_RESULTS + R_TOKEN + accepted];

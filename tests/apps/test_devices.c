@@ -14,6 +14,38 @@ static int64_t integer(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
+static void check_overlap(const json_t *o)
+{
+    double overlap = json_real_value(json_object_get(o, "overlap"));
+
+    ck_assert(json_is_real(json_object_get(o, "overlap")));
+    ck_assert(overlap >= 0 && overlap <= 1);
+    ck_assert_double_gt(json_real_value(json_object_get(o, "target_s")), 0);
+    ck_assert_double_gt(json_real_value(json_object_get(o, "draft_s")), 0);
+    ck_assert_double_gt(json_real_value(json_object_get(o, "together_s")), 0);
+}
+
+START_TEST(test_overlap)
+{
+    struct program_result r = RUN("devices", "--overlap", "--json");
+    json_t *object = program_json(&r, 0), *device;
+    size_t i;
+
+    json_array_foreach(json_object_get(object, "devices"), i, device)
+    {
+        const json_t *overlap = json_object_get(device, "overlap");
+        check_overlap(json_object_get(overlap, "shared"));
+        check_overlap(json_object_get(overlap, "separate"));
+    }
+    json_decref(object);
+    program_free(&r);
+    r = RUN("devices", "--overlap");
+    ck_assert_int_eq(r.code, 0);
+    ck_assert_ptr_nonnull(strstr(r.out, "opened twice: target "));
+    program_free(&r);
+}
+END_TEST
+
 START_TEST(test_devices)
 {
     struct program_result r = RUN("devices", "--json"), shown = RUN("devices");
@@ -127,7 +159,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_devices, test_selftest, test_inspect_is_right, NULL};
+    const TTest *const tests[] = {test_devices, test_overlap, test_selftest, test_inspect_is_right,
+                                  NULL};
 
     return program_test("devices", tests, 300);
 }

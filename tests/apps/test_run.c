@@ -123,6 +123,69 @@ START_TEST(test_same_text)
 }
 END_TEST
 
+/* And wherever, whenever. */
+START_TEST(test_same_text_of_schedules)
+{
+    static const char *const options[][4] = {
+        {"--schedule", "pipelined", "--drafter", "model"},
+        {"--schedule", "pipelined", "--draft-device", "0"},
+        {"--schedule", "serial", "--draft-device", "0"},
+        {"--draft-device", "0", "--drafter", "both"},
+    };
+    json_t *plain = parse(RUN_MODELS("--json", "-q", "-p", PROMPT, "-n", "16", "-s", "3",
+                                     "--ignore-eos", "--draft-max", "0"),
+                          0);
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        const char *const *o = options[i];
+        json_t *same = parse(RUN_MODELS("--json", "-q", "-p", PROMPT, "-n", "16", "-s", "3",
+                                        "--ignore-eos", "--draft-max", "4", o[0], o[1], o[2], o[3]),
+                             0);
+        const json_t *stats = json_object_get(same, "stats");
+
+        ck_assert_msg(json_equal(json_object_get(same, "tokens"), json_object_get(plain, "tokens")),
+                      "other ids with %s %s", o[0], o[1]);
+        if (strcmp(o[1], "pipelined") == 0)
+            ck_assert_int_gt(integer(stats, "pipelined_blocks"), 0);
+        else if (strcmp(o[1], "serial") == 0)
+            ck_assert_int_eq(integer(stats, "pipelined_blocks"), 0);
+        json_decref(same);
+    }
+    json_decref(plain);
+}
+END_TEST
+
+static char trace_path[] = "/tmp/outrider-trace-XXXXXX";
+
+/* A trace has a line for each token and can be simulated; --verbose tells of each block. */
+START_TEST(test_trace)
+{
+    int file = mkstemp(trace_path);
+    struct program_result r;
+    json_t *simulated;
+
+    ck_assert_int_ge(file, 0);
+    close(file);
+    r = RUN_MODELS("-p", PROMPT, "-n", "40", "-s", "3", "--ignore-eos", "--draft-max", "3",
+                   "--trace", trace_path, "--verbose");
+    ck_assert_int_eq(r.code, 0);
+    ck_assert_ptr_nonnull(strstr(r.err, "block 1: "));
+    ck_assert_ptr_nonnull(strstr(r.err, " accepted, "));
+    program_free(&r);
+    r = RUN("simulate", "--trace", trace_path, "--json");
+    simulated = program_json(&r, 0);
+    program_free(&r);
+    ck_assert_int_eq(integer(simulated, "tokens"), 40);
+    ck_assert_int_gt(integer(simulated, "known"), 0);
+    json_decref(simulated);
+    unlink(trace_path);
+    r = RUN_MODELS("-q", "-p", PROMPT, "-n", "2", "--trace", "/nonexistent/trace");
+    ck_assert_int_eq(r.code, 1);
+    ck_assert_ptr_nonnull(strstr(r.err, "/nonexistent/trace"));
+    program_free(&r);
+}
+END_TEST
+
 /* The text form gives what the JSON form gives, with the prompt before it, and the end block. */
 START_TEST(test_text_form)
 {
@@ -354,6 +417,12 @@ START_TEST(test_refused)
     EXPECT_REFUSED(RUN("run", "-m", STORIES, "-md", DEMO_DRAFT, "-p", "x"), 3, "vocabular");
     EXPECT_REFUSED(RUN("run", "-m", target, "--device", "no such GPU", "-p", "x"), 4,
                    "no such GPU");
+    EXPECT_REFUSED(RUN_MODELS("--draft-device", "no such GPU", "-p", "x"), 4, "no such GPU");
+    EXPECT_REFUSED(RUN("run", "-m", target, "--draft-device", "0", "-p", "x"), 2, "--draft-device",
+                   "-md");
+    EXPECT_REFUSED(RUN("run", "-m", target, "--drafter", "both", "-p", "x"), 2, "--drafter", "-md");
+    EXPECT_REFUSED(RUN_MODELS("--drafter", "moodel", "-p", "x"), 2, "model|ngram|both", "moodel");
+    EXPECT_REFUSED(RUN_MODELS("--schedule", "", "-p", "x"), 2, "auto|serial|pipelined");
     ck_assert_ptr_nonnull(long_prompt);
     memset(long_prompt, 'x', 20000);
     for (size_t i = 7; i < 20000; i += 8)
@@ -452,6 +521,8 @@ int main(void)
         test_json,
         test_same_text,
         test_text_form,
+        test_same_text_of_schedules,
+        test_trace,
         test_lengths,
         test_stop,
         test_prompt_sources,

@@ -91,7 +91,7 @@ static const selftest_fault faults[] = {
     {"attention head=64 heads=8/2 base=61 rows=17", 2, 2 * 128 * 20 + 1, 0x80, true},
     {"begin draft", 0, 4 * 129, 0x01, false},
     {"propose", 1, 4 * 1, 0x01, false},
-    {"accept block", 3, 4 * 8, 0x01, false},
+    {"accept block", 2, 4 * 8, 0x01, false},
     {"sample greedy", 1, 4 * 64, 0x01, false},
     {"sample with noise", 1, 4 * 89 + 2, 0x10, false}, /* a probability */
 };

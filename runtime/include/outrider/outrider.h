@@ -315,6 +315,32 @@ OTR_API const char *otr_verify_string(otr_verify verify);
 /* What followed the longest earlier occurrence of the text's end, prompt included; needs no model. */
 #define OTR_DRAFTER_NGRAM 2u
 
+/* One block of a generation: what was decided, and what came of it. */
+typedef struct otr_block {
+    size_t size;
+    bool is_first;      /* the token after the prefill, which is no block: no other field but
+                             n_tokens, tokens and total_ms counts */
+    uint32_t drafter;   /* an OTR_DRAFTER_* flag; 0: a plain step */
+    bool pipelined;     /* the draft went on for the next block */
+    bool was_ready;     /* what was verified was drafted while the block before was verified */
+    const char *reason; /* of the decision, such as "pays", "probe", "loss budget" */
+    uint32_t drafted, accepted;
+    uint32_t n_tokens;       /* accepted + 1, or fewer where the generation ended among them */
+    const int32_t *tokens;   /* [n_tokens]: accepted ones, then the target's own */
+    const float *latency_ms; /* [n_tokens]: since the token before was given out; 0 for the first */
+    const float *probabilities; /* [drafted]: the draft's own, of its tokens; NULL: n-gram, plain */
+    int32_t rejected;           /* the drafted token that the target's own one replaced, or -1 */
+    double total_ms;            /* since the end of the block before */
+    double catch_up_ms;         /* of it: bringing the draft's cache up to date */
+    double draft_ms, verify_ms; /* of it; 0: not measured */
+    double expected_speedup;    /* of the decision, over plain decoding; 0 with fixed K */
+    double plain_ms, draft_step_ms; /* what is believed after the block; 0: not known */
+    double budget_ms;               /* what may be lost with OTR_DRAFT_AUTO */
+} otr_block;
+/* Called on the thread of otr_generate after each block, its text given out. The pointers are valid
+ * during the call. */
+typedef void (*otr_block_callback)(const otr_block *block, void *user);
+
 typedef struct otr_generate_params {
     size_t size;
     otr_sampling sampling;
@@ -329,10 +355,12 @@ typedef struct otr_generate_params {
      * change nothing in the text. 0: none. */
     uint32_t plain_probes;
     otr_schedule schedule;
-    /* Who may propose tokens: OTR_DRAFTER_* flags; 0: the session's draft, if it has one. With both
-     * and OTR_DRAFT_AUTO the one that is expected to gain more, block by block; with fixed K the n-gram
-     * drafter where it finds something. */
+    /* Who may propose tokens: OTR_DRAFTER_* flags. 0: with OTR_DRAFT_AUTO all there are, block by
+     * block the one that is expected to gain most; with fixed K the session's draft, if it has one. With
+     * fixed K and both the n-gram drafter goes first, where it finds something. */
     uint32_t drafters;
+    otr_block_callback on_block; /* NULL allowed */
+    void *block_user;
     otr_verify verify;
 } otr_generate_params;
 /* draft_max OTR_DRAFT_AUTO, plain_probes 4. */

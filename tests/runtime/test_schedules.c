@@ -1,0 +1,318 @@
+/* Schedules, drafters and devices: whatever drafts, where and when, the text is the target's; also
+ * when the mode changes between any two blocks, at the context's end, at stops, and after a
+ * cancellation. Arguments: "slow" for many more cases; "both" when there are two devices. */
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "schedule_cases.h"
+
+static bool slow_suite, two_devices;
+
+/* ------------------------------------------------------------------------------- same text */
+
+static void compare_modes(const struct kind *k, int n_cases)
+{
+    static int32_t prompt[MAX_PROMPT], plain[MAX_OUTPUT], ids[MAX_OUTPUT];
+    otr_model_info info = {.size = sizeof info};
+    uint64_t random = 11 + (uint64_t)(k - kinds), n_ready = 0, n_ngram = 0, n_accepted = 0;
+    forcing f = {.random = 5};
+
+    open_kind(k, MAX_PROMPT + MAX_OUTPUT);
+    otr_model_describe(target, &info);
+    for (int i = 0; i < n_cases; i++) {
+        otr_generate_params p;
+        size_t n_prompt, n_plain, n;
+
+        random_case(&random, i, &p, prompt, &n_prompt, info.n_vocab);
+        p.draft_max = 0;
+        n_plain = generate_ids(session, prompt, n_prompt, &p, plain, MAX_OUTPUT, NULL);
+        for (size_t m = 0; m < N_MODES; m++) {
+            otr_stats stats;
+            run_case(&modes[m], p, &random, prompt, n_prompt, ids, &n, &stats, &f);
+            if (n != n_plain || memcmp(ids, plain, n * sizeof *ids) != 0)
+                ck_abort_msg("case %d: %s gives another text", i, modes[m].name);
+            n_ready += stats.ready_blocks;
+            n_ngram += stats.ngram_blocks;
+            n_accepted += stats.accepted;
+        }
+    }
+    printf("%d cases: %llu tokens accepted, %llu blocks drafted ahead, %llu by n-gram, %u tokens "
+           "with a draft that began late\n",
+           n_cases, (unsigned long long)n_accepted, (unsigned long long)n_ready,
+           (unsigned long long)n_ngram, f.n_late_starts);
+    /* What was to be tested did happen. */
+    if (k->draft == k->target)
+        ck_assert_uint_gt(n_ready, 0);
+    if (n_cases >= 5)
+        ck_assert_uint_gt(n_ngram, 0);
+    if (n_cases >= 50 || (n_cases >= 5 && k->draft == k->target))
+        ck_assert_uint_gt(f.n_late_starts, 0);
+    close_kind();
+}
+
+static int n_cases_of(const struct kind *k)
+{
+    bool slow_device;
+    otr_context *probe = open_context();
+
+    slow_device = device_is_slow(probe) || k->place >= OTHER_DEVICE;
+    close_context(&probe);
+    return slow_suite ? (slow_device ? 50 : 250) : slow_device ? 1 : 5;
+}
+
+START_TEST(modes_give_the_same_text)
+{
+    const struct kind *k = &kinds[two_devices ? N_KINDS + _i : _i];
+    compare_modes(k, n_cases_of(k));
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------- how it ends */
+
+static const int32_t story[] = {1, 403, 407, 261, 378};
+#define N_STORY (sizeof story / sizeof story[0])
+
+static otr_generate_params fixed(otr_schedule schedule, uint32_t k, int32_t max_tokens)
+{
+    otr_generate_params p = otr_generate_params_default();
+
+    p.sampling.temperature = 0;
+    p.max_tokens = max_tokens;
+    p.draft_max = k;
+    p.schedule = schedule;
+    p.plain_probes = 0;
+    p.ignore_stop_tokens = true;
+    return p;
+}
+
+/* The last blocks have room for fewer tokens, the last of all for none. */
+START_TEST(context_ends_while_drafting_ahead)
+{
+    enum { N_CTX = 41, N = N_CTX - N_STORY };
+    int32_t plain[N], ids[N];
+
+    open_kind(&kinds[_i], N_CTX);
+    otr_generate_params p = fixed(OTR_SCHEDULE_AUTO, 0, -1);
+    ck_assert_uint_eq(generate_ids(session, story, N_STORY, &p, plain, N, NULL), N);
+    for (uint32_t k = 1; k <= OTR_MAX_DRAFT; k += device_is_slow(context) ? 5 : 1) {
+        otr_stats stats = {.size = sizeof stats};
+        p = fixed(OTR_SCHEDULE_PIPELINED, k, -1);
+        ck_assert_uint_eq(generate_ids(session, story, N_STORY, &p, ids, N, &stats), N);
+        ck_assert_mem_eq(ids, plain, sizeof ids);
+        ck_assert_int_eq(stats.finish, OTR_FINISH_CONTEXT);
+        /* The draft is the target: every block but the first was drafted ahead, while there was
+         * room. */
+        ck_assert_uint_ge(stats.ready_blocks + 3, stats.blocks);
+    }
+    close_kind();
+}
+END_TEST
+
+/* Beside what is drafted ahead, and drafted itself. */
+START_TEST(stop_tokens_end_a_pipelined_generation)
+{
+    enum { N_CTX = 320, MOST = 8 };
+    static const char text[] = "Once upon a time";
+    static int32_t plain[N_CTX], ids[N_CTX];
+    int32_t prompt[MOST];
+    size_t n_prompt;
+    uint32_t n_stopped = 0;
+
+    open_kind(&kinds[2], N_CTX);
+    ck_assert_int_eq(otr_tokenize(target, text, strlen(text), true, true, prompt, MOST, &n_prompt),
+                     OTR_OK);
+    for (uint64_t seed = 5; seed >= (device_is_slow(context) ? 5 : 3); seed--) {
+        otr_generate_params p = fixed(OTR_SCHEDULE_PIPELINED, 0, -1);
+        otr_stats stats = {.size = sizeof stats};
+        p.ignore_stop_tokens = false;
+        p.sampling = otr_sampling_default();
+        p.sampling.temperature = 1;
+        p.sampling.seed = seed;
+        size_t n = generate_ids(session, prompt, n_prompt, &p, plain, N_CTX, &stats);
+        n_stopped += stats.finish == OTR_FINISH_STOP;
+        p.draft_max = 1 + (uint32_t)seed;
+        ck_assert_uint_eq(generate_ids(session, prompt, n_prompt, &p, ids, N_CTX, &stats), n);
+        ck_assert_mem_eq(ids, plain, n * sizeof *ids);
+    }
+    ck_assert_uint_gt(n_stopped, 0);
+    close_kind();
+}
+END_TEST
+
+static void *cancel_soon(void *user)
+{
+    const struct timespec *delay = user;
+
+    nanosleep(delay, NULL);
+    otr_session_cancel(session);
+    return NULL;
+}
+
+/* At any moment; the next generation is as if nothing had been. */
+START_TEST(cancelled_generations_leave_nothing_behind)
+{
+    enum { N = 30 };
+    int32_t plain[N], ids[N];
+    uint64_t random = 3;
+
+    open_kind(&kinds[_i], 300);
+    otr_generate_params p = fixed(OTR_SCHEDULE_AUTO, 0, N);
+    ck_assert_uint_eq(generate_ids(session, story, N_STORY, &p, plain, N, NULL), N);
+    for (int i = 0; i < (device_is_slow(context) ? 3 : 12); i++) {
+        struct timespec delay = {.tv_nsec = (long)(next_random(&random) % 30000000)};
+        pthread_t thread;
+        otr_stats stats = {.size = sizeof stats};
+
+        otr_session_rewind(session, 0);
+        ck_assert_int_eq(otr_session_append(session, story, N_STORY, NULL, NULL), OTR_OK);
+        ck_assert_int_eq(pthread_create(&thread, NULL, cancel_soon, &delay), 0);
+        p = fixed(OTR_SCHEDULE_PIPELINED, 1 + (uint32_t)i, -1);
+        otr_result result = otr_generate(session, &p, NULL, NULL, &stats);
+        ck_assert(result == OTR_OK || result == OTR_ERROR_CANCELLED);
+        pthread_join(thread, NULL);
+        p = fixed(i % 2 ? OTR_SCHEDULE_PIPELINED : OTR_SCHEDULE_SERIAL, 4, N);
+        ck_assert_uint_eq(generate_ids(session, story, N_STORY, &p, ids, N, NULL), N);
+        ck_assert_mem_eq(ids, plain, sizeof ids);
+    }
+    close_kind();
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------- the parts */
+
+/* The chain ends on the device when the survival falls under the level. */
+START_TEST(chains_stop_early)
+{
+    float bands[CALIBRATION_BANDS], stop[OTR_MAX_DRAFT] = {0};
+    chain_result drafted;
+
+    open_kind(&kinds[0], 64);
+    ck_assert_int_eq(otr_session_append(session, story, N_STORY, NULL, NULL), OTR_OK);
+    for (int i = 0; i < CALIBRATION_BANDS; i++)
+        bands[i] = 0.5f;
+    for (uint32_t level = 0; level <= OTR_MAX_DRAFT; level++) {
+        session_cut_draft(session, 0);
+        ck_assert_int_eq(session_prefill(session, session->draft, N_STORY - 1, NULL, NULL), OTR_OK);
+        for (int i = 0; i < OTR_MAX_DRAFT; i++) /* under 2^-level, and over 2^-(level+1) */
+            stop[i] = 0.75f / (float)(1u << level);
+        session->chain.new_parameters = true;
+        generate_write_sampling(session->draft, &(otr_sampling){.repeat_penalty = 1, .top_p = 1});
+        lane_request(session->draft)[Q_STOPS] = 0;
+        chain_set_stops(session, bands, stop);
+        ck_assert_int_eq(chain_start(session, N_STORY - 1, OTR_MAX_DRAFT), OTR_OK);
+        ck_assert_int_eq(chain_wait(session, &drafted, NULL), OTR_OK);
+        ck_assert_uint_eq(drafted.n, level + 1 < OTR_MAX_DRAFT ? level + 1 : OTR_MAX_DRAFT);
+        ck_assert_uint_eq(session->draft->length, N_STORY - 1 + drafted.n);
+    }
+    close_kind();
+}
+END_TEST
+
+START_TEST(overlap_is_measured)
+{
+    otr_overlap overlap = {.size = sizeof overlap};
+    size_t n_tokens;
+
+    open_kind(&kinds[_i], 64);
+    ck_assert_int_eq(otr_session_append(session, story, N_STORY, NULL, NULL), OTR_OK);
+    ck_assert_int_eq(otr_session_measure_overlap(session, &overlap), OTR_OK);
+    ck_assert_double_gt(overlap.target_seconds, 0);
+    ck_assert_double_gt(overlap.draft_seconds, 0);
+    ck_assert_double_gt(overlap.together_seconds, 0);
+    ck_assert(overlap.overlap >= 0 && overlap.overlap <= 1);
+    otr_session_tokens(session, &n_tokens);
+    ck_assert_uint_eq(n_tokens, N_STORY);
+    printf("overlap %.2f\n", overlap.overlap);
+    overlap.size = 0;
+    ck_assert_int_eq(otr_session_measure_overlap(session, &overlap), OTR_ERROR_INVALID_ARGUMENT);
+    otr_session_destroy(&session);
+    session = open_session(target, NULL, 64);
+    overlap.size = sizeof overlap;
+    ck_assert_int_eq(otr_session_measure_overlap(session, &overlap), OTR_ERROR_INVALID_ARGUMENT);
+    otr_session_destroy(&session);
+    session = open_session(target, draft, 4);
+    ck_assert_int_eq(otr_session_measure_overlap(session, &overlap), OTR_ERROR_CONTEXT_FULL);
+    close_kind();
+}
+END_TEST
+
+/* Plain decoding costs nothing of the draft: its lane submits nothing. */
+START_TEST(off_submits_nothing)
+{
+    enum { N = 10 };
+    int32_t ids[N];
+    otr_generate_params p = fixed(OTR_SCHEDULE_PIPELINED, 0, N);
+
+    open_kind(&kinds[_i], 64);
+    uint32_t n_before = session->chain.submission.n_commands; /* of measuring the overlap */
+    ck_assert_uint_eq(generate_ids(session, story, N_STORY, &p, ids, N, NULL), N);
+    ck_assert_uint_eq(session->draft->length, 0);
+    ck_assert_uint_eq(session->chain.submission.n_commands, n_before);
+    ck_assert(session->chain.new_parameters);
+    close_kind();
+}
+END_TEST
+
+/* Text that repeats itself needs no draft model. */
+START_TEST(ngram_drafts_what_repeats)
+{
+    enum { N = 40, N_PROMPT = 2 * N_STORY + N + N / 2 };
+    int32_t prompt[N_PROMPT], plain[N], ids[N];
+    otr_generate_params p = fixed(OTR_SCHEDULE_AUTO, 0, N);
+    otr_stats stats = {.size = sizeof stats};
+
+    context = open_context();
+    target = load_on(MODEL_STORIES, NULL, false);
+    session = open_session(target, NULL, N_PROMPT + N);
+    generate_ids(session, story, N_STORY, &p, plain, N, NULL);
+    memcpy(prompt, story, sizeof story); /* the story, and half of it again */
+    memcpy(prompt + N_STORY, plain, sizeof plain);
+    memcpy(prompt + N_STORY + N, prompt, (N_STORY + N / 2) * sizeof *prompt);
+    ck_assert_uint_eq(generate_ids(session, prompt, N_PROMPT, &p, plain, N, &stats), N);
+    ck_assert_uint_eq(stats.drafted, 0);
+    p.draft_max = 4; /* of fixed K only a draft model makes use, unless asked */
+    ck_assert_uint_eq(generate_ids(session, prompt, N_PROMPT, &p, ids, N, &stats), N);
+    ck_assert_uint_eq(stats.drafted, 0);
+    p.drafters = OTR_DRAFTER_NGRAM;
+    ck_assert_uint_eq(generate_ids(session, prompt, N_PROMPT, &p, ids, N, &stats), N);
+    ck_assert_mem_eq(ids, plain, sizeof ids);
+    ck_assert_uint_gt(stats.ngram_blocks, 0);
+    ck_assert_uint_gt(stats.accepted, 0);
+    p.drafters = 4;
+    ck_assert_int_eq(otr_generate(session, &p, NULL, NULL, NULL), OTR_ERROR_INVALID_ARGUMENT);
+    close_kind();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *suite = suite_create("schedules");
+    TCase *tests = tcase_create("schedules");
+
+    for (int i = 1; i < argc; i++) {
+        slow_suite |= strcmp(argv[i], "slow") == 0;
+        two_devices |= strcmp(argv[i], "both") == 0;
+    }
+    tcase_set_timeout(tests, slow_suite ? 3600 : 600);
+    tcase_add_loop_test(tests, modes_give_the_same_text, 0,
+                        two_devices ? N_TWO_DEVICE_KINDS : N_KINDS);
+    if (!slow_suite && !two_devices) {
+        tcase_add_loop_test(tests, context_ends_while_drafting_ahead, 0, 2);
+        tcase_add_test(tests, stop_tokens_end_a_pipelined_generation);
+        tcase_add_loop_test(tests, cancelled_generations_leave_nothing_behind, 0, 2);
+        tcase_add_test(tests, chains_stop_early);
+        tcase_add_loop_test(tests, overlap_is_measured, 0, 2);
+        tcase_add_loop_test(tests, off_submits_nothing, 0, 2);
+        tcase_add_test(tests, ngram_drafts_what_repeats);
+    }
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
