@@ -21,7 +21,7 @@
 struct settings {
     const char *model, *draft, *file, *rows, *prefill, *device;
     otr_cache_type cache_type;
-    int64_t n_predict, draft_max, repeats, depth;
+    int64_t n_predict, draft_max, repeats, depth, verify;
     bool json, quiet, validation;
 };
 
@@ -40,6 +40,8 @@ static const option options[] = {
      "tokens of a generation (default 64)"},
     {{"--draft-max", "--draft", "--draft-n"}, OPTION_INTEGER, AT(draft_max), "K", 1, OTR_MAX_DRAFT,
      "tokens drafted a block (default 5)"},
+    {{"--verify"}, OPTION_CHOICE, AT(verify), "coupled|rejection|block", 0, 0,
+     "how generations verify what was drafted (default coupled)"},
     {{"-f", "--file"}, OPTION_TEXT, AT(file), "FILE", 0, 0,
      "text that the generations continue (default: a short one)"},
     {{"-d", "--depth"}, OPTION_INTEGER, AT(depth), "N", 0, MAX_PREFILL,
@@ -69,7 +71,7 @@ static const command_line line = {
         "--compare shows two results side by side.\n",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
-    .notes = "--json: {schema, version, device, driver, model, draft, depth, cache_type,\n"
+    .notes = "--json: {schema, version, device, driver, model, draft, depth, cache_type, verify,\n"
              "copy_bytes_per_second, results: [{test, rows, repeats, median_s, min_s, max_s,\n"
              "tokens_per_second, weight_bytes, bytes_per_second, dispatches, host_us,\n"
              "acceptance}]}; test is decode, verify, prefill, draft or speculate, whose rows are\n"
@@ -147,6 +149,11 @@ static int add_draft_tests(bench *b)
     return code ? code : add_test(b, BENCH_SPECULATE, 0);
 }
 
+static otr_verify verify_of(const bench *b)
+{
+    return b->settings->verify ? (otr_verify)(b->settings->verify - 1) : OTR_VERIFY_COUPLED;
+}
+
 static otr_result generate(bench *b, bench_result *r, double *seconds)
 {
     otr_generate_params params = otr_generate_params_default();
@@ -157,6 +164,7 @@ static otr_result generate(bench *b, bench_result *r, double *seconds)
     params.draft_max = r->rows;
     params.ignore_stop_tokens = true;
     params.plain_probes = 0;
+    params.verify = verify_of(b);
     if (result == OTR_OK)
         result = otr_session_append(b->session, b->prompt, b->n_prompt, NULL, NULL);
     if (result == OTR_OK)
@@ -276,6 +284,7 @@ static int report(bench *b)
         .n_results = b->n_results,
         .depth = b->settings->depth,
         .cache_type = b->settings->cache_type,
+        .verify = verify_of(b),
     };
     otr_result result = otr_session_measure_copy(b->session, &report.copy_bytes_per_second);
 

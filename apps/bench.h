@@ -42,6 +42,7 @@ typedef struct bench_report {
     double copy_bytes_per_second;
     int64_t depth; /* tokens in the cache before each pass */
     otr_cache_type cache_type;
+    otr_verify verify; /* of the generations */
 } bench_report;
 
 /* Prints a table, or one JSON object; false when writing or memory failed. */

@@ -140,6 +140,7 @@ json_t *bench_json(const bench_report *report)
     bad |= json_object_set_new(object, "depth", json_integer((json_int_t)report->depth));
     bad |= json_object_set_new(object, "cache_type",
                                json_string(cache_type_name(report->cache_type)));
+    bad |= json_object_set_new(object, "verify", json_string(otr_verify_string(report->verify)));
     bad |= json_object_set_new(object, "copy_bytes_per_second",
                                json_real(report->copy_bytes_per_second));
     bad |= json_object_set_new(object, "results", results);

@@ -28,7 +28,7 @@
 struct settings {
     const char *model, *draft, *prompt, *file, *device, *draft_device, *trace;
     otr_cache_type cache_type;
-    int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max, schedule, drafter;
+    int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max, schedule, drafter, verify;
     double temperature, top_p, min_p, repeat_penalty;
     option_list stop;
     bool escape, display_prompt, ignore_eos, json, quiet, verbose, validation;
@@ -92,6 +92,10 @@ static const option options[] = {
      "next block while the target checks this one; auto: pipelined\n"
      "where that is faster and the draft has a queue or device of\n"
      "its own (default auto)"},
+    {{"--verify"}, OPTION_CHOICE, AT(verify), "coupled|rejection|block", 0, 0,
+     "coupled: the text is the target's alone; rejection, block:\n"
+     "it depends on the draft too, with the same distribution, and\n"
+     "the serial schedule (default coupled)"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
      "index, UUID or part of a name: see 'outrider devices'"},
     {{"-devd", "--draft-device", "--device-draft"}, OPTION_TEXT, AT(draft_device), "NAME", 0, 0,
@@ -249,6 +253,8 @@ static otr_generate_params generate_params(const struct settings *settings, uint
     params.ignore_stop_tokens = settings->ignore_eos;
     if (settings->schedule)
         params.schedule = (otr_schedule)(settings->schedule - 1);
+    if (settings->verify)
+        params.verify = (otr_verify)(settings->verify - 1);
     params.drafters = (uint32_t)settings->drafter; /* in the order of the flags */
     return params;
 }

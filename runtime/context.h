@@ -38,6 +38,9 @@ struct otr_context {
     void *log_user;
     otr_log_level log_level;
     bool validation;
+    /* OUTRIDER_DEBUG=independent: the draft's noise is its own in coupled verification too, to
+     * measure what sharing it earns. */
+    bool independent_noise;
     bool timestamps;      /* OUTRIDER_DEBUG=timestamps: log the device time of each pass */
     bool statistics;      /* OUTRIDER_DEBUG=statistics: log what drivers tell of each pipeline */
     bool as_gpu;          /* OUTRIDER_DEBUG=gpu: on software devices too the kernels of GPUs */

@@ -42,6 +42,7 @@ static otr_result check_params(const otr_session *s, const otr_generate_params *
          "draft_max (0 to 16, or OTR_DRAFT_AUTO)"},
         {p->schedule <= OTR_SCHEDULE_PIPELINED, "schedule"},
         {(p->drafters & ~(OTR_DRAFTER_MODEL | OTR_DRAFTER_NGRAM)) == 0, "drafters"},
+        {p->verify <= OTR_VERIFY_BLOCK, "verify"},
         {a->temperature >= 0 && isfinite(a->temperature), "temperature (0 or more)"},
         {!isnan(a->top_p), "top_p"},
         {!isnan(a->min_p) && a->min_p <= 1, "min_p (at most 1)"},
@@ -75,6 +76,7 @@ void generate_write_sampling(const lane *l, const otr_sampling *a)
     memcpy(&words[S_MIN_P], &a->min_p, 4);
     memcpy(&words[S_PENALTY], &a->repeat_penalty, 4);
     words[S_LAST_N] = (uint32_t)a->repeat_last_n;
+    lane_request(l)[Q_STREAM] = NOISE_SHARED;
 }
 
 /* What begin.comp reads in BEGIN_GENERATE. */
@@ -83,6 +85,7 @@ static void write_request(const otr_session *s, const lane *l, const otr_generat
     uint32_t *q = lane_request(l), n_stops = 0;
 
     generate_write_sampling(l, &p->sampling);
+    verify_rule_write(s, l);
     if (!p->ignore_stop_tokens)
         for (uint32_t id = 0; id < s->target_model->h.n_vocab && n_stops < X_MAX_STOPS; id++)
             if (vocab_is_stop(s->target_model->vocab, id))
@@ -121,6 +124,8 @@ otr_result otr_generate(otr_session *s, const otr_generate_params *params,
         return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
                             "otr_generate: the size of the params or statistics is not set");
     result = check_params(s, g.p);
+    if (result == OTR_OK)
+        result = verify_rule_begin(s, &p);
     if (result != OTR_OK)
         return result;
 
@@ -128,6 +133,7 @@ otr_result otr_generate(otr_session *s, const otr_generate_params *params,
     text_out_init(&g.text, s->target_model->vocab, g.p, on_text, user);
     stats_begin(&g.log, &stats);
     stats.prompt_tokens = s->n_tokens;
+    stats.verify = s->rule.verify;
     if (g.p->max_tokens == 0 || s->n_tokens == s->n_ctx) {
         stats.discarded = 1; /* the prefill's token, which was not asked for or has no room */
         g.finish = g.p->max_tokens == 0 ? OTR_FINISH_LENGTH : OTR_FINISH_CONTEXT;

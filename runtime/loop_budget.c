@@ -84,8 +84,8 @@ uint64_t loops_of_sample(const tuning *t, uint64_t n_vocab)
 {
     uint64_t lanes = t->sample_lanes;
 
-    return 15 * rounds(n_vocab, 4 * lanes) + 11 * (rounds(256, lanes) + 48) + 22 +
-           rounds(512, lanes) * 129;
+    return 15 * rounds(n_vocab, 4 * lanes) + rounds(n_vocab, 16 * lanes) +
+           11 * (rounds(256, lanes) + 48) + 22 + rounds(512, lanes) * 129;
 }
 
 static otr_result too_long(const otr_model *model, const char *kernel, uint64_t loops,

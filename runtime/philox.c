@@ -1,4 +1,4 @@
-/* The random numbers of coupled sampling on the CPU (philox.h). */
+/* The random numbers of sampling on the CPU (philox.h). */
 #include "philox.h"
 
 #include <math.h>
@@ -23,7 +23,13 @@ void philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
 
 uint32_t noise_word(uint64_t seed, uint32_t position, uint32_t token)
 {
-    uint32_t counter[4] = {position, token, 0, 0};
+    return noise_word_of(seed, position, token, 0, 0);
+}
+
+uint32_t noise_word_of(uint64_t seed, uint32_t position, uint32_t token, uint32_t stream,
+                       uint32_t block)
+{
+    uint32_t counter[4] = {position, token, stream, block};
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t out[4];
     philox4x32_10(counter, key, out);

@@ -79,6 +79,22 @@ void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescri
     g->vk.vkCmdDispatch(commands, 1, 1, 1);
 }
 
+/* Sampling has the arguments of such a dispatch. They lie in the lane buffer, where kernels have written
+ * since begin.comp did. */
+void emit_output_rows(const lane *l, VkCommandBuffer commands, VkPipeline pipeline,
+                      VkDescriptorSet set, const void *push, uint32_t push_bytes)
+{
+    const operation *sample = &l->operations[l->sample.first];
+
+    emit_barrier(l->gpu, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
+                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                     VK_ACCESS_INDIRECT_COMMAND_READ_BIT);
+    bind(l->gpu, commands, pipeline, set, push, push_bytes);
+    l->gpu->vk.vkCmdDispatchIndirect(commands, l->words.buffer,
+                                     (LANE_ARGS + 4 * sample->grid[PATH_ROWS]) * 4);
+}
+
 static bool takes_part(const operation *op, enum lane_path path, uint32_t kinds)
 {
     return op->pipeline[path] && (op->kind & kinds);

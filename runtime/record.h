@@ -25,6 +25,9 @@ void emit_propose(const lane *l, const lane_link *link, VkCommandBuffer commands
  * it. */
 void emit_single(gpu *g, VkCommandBuffer commands, VkPipeline pipeline, VkDescriptorSet set,
                  const void *push, uint32_t push_bytes);
+/* The same with one workgroup, in y, for each output row of the lane's step. */
+void emit_output_rows(const lane *l, VkCommandBuffer commands, VkPipeline pipeline,
+                      VkDescriptorSet set, const void *push, uint32_t push_bytes);
 /* A copy of what kernels wrote, for the host. */
 void emit_copy(gpu *g, VkCommandBuffer commands, const gpu_buffer *from, const gpu_buffer *to,
                const VkBufferCopy *copy);

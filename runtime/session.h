@@ -10,6 +10,7 @@
 #include "controller.h"
 #include "lane.h"
 #include "ngram.h"
+#include "verify_rule.h"
 
 /* Between the lanes of one submission, and to the host. */
 typedef struct exchange_buffers {
@@ -36,6 +37,7 @@ struct otr_session {
     VkPipeline accept_pipeline; /* verify.c */
     VkDescriptorSet accept_set;
     VkCommandBuffer accept[N_ACCEPT_MODES];
+    verify_rule rule;
     VkQueryPool stamps;       /* VK_NULL_HANDLE: no timestamps on this queue */
     VkCommandBuffer stamp[3]; /* start of the block, start of verification, end */
     submission submission;

@@ -285,7 +285,8 @@ otr_result otr_stats_to_json(const otr_stats *stats, char **out)
         {"plain_tokens_per_second", s->plain_tokens_per_second},
         {"speedup", s->speedup},
     };
-    put(&j, "{\"finish_reason\": \"%s\"", otr_finish_string(s->finish));
+    put(&j, "{\"finish_reason\": \"%s\", \"verify\": \"%s\"", otr_finish_string(s->finish),
+        otr_verify_string(s->verify));
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         put(&j, ", \"%s\": %llu", counters[i].name, (unsigned long long)counters[i].value);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)

@@ -37,6 +37,19 @@
 #define S_MIN_P 13       /* float bits; <= 0: off */
 #define S_PENALTY 14     /* float bits; 1: off */
 #define S_LAST_N 15      /* penalty window in tokens; 0: off; at most 512 */
+#define S_STREAM 16      /* NOISE_*: what the choice of a token is drawn with */
+#define S_BLOCK 17       /* X_ROOT of the block, so that no two blocks draw the same; 0: none */
+#define S_KEEP 18        /* row of logits that the first output row's probabilities replace */
+
+/* Streams of random numbers. With NOISE_SHARED target and draft see the same noise, and nothing
+ * depends on the block (coupled verification). The others are for verification by the ratio of
+ * probabilities, which needs them independent; there sample.comp also leaves each row's probabilities
+ * behind. */
+#define NOISE_SHARED 0
+#define NOISE_TARGET 1   /* the target's own choice of each row */
+#define NOISE_DRAFT 2    /* the draft's choice */
+#define NOISE_RESIDUAL 3 /* the choice that corrects a miss */
+#define NOISE_ACCEPT 4   /* whether a drafted token is accepted */
 
 /* results, from LANE_RESULTS */
 #define R_TOKEN 0 /* [MAX_ROWS] */
@@ -60,7 +73,7 @@
 #define TILE_OF(left) ((left) > 6u ? 8u : (left) > 4u ? 6u : (left) > 2u ? 4u : (left))
 
 /* exchange buffer */
-#define X_WORDS 64
+#define X_WORDS 128
 #define X_ROOT 0    /* position of the last token given out, the first input of the next block */
 #define X_DRAFTED 1 /* tokens drafted so far in this block */
 #define X_DONE 2    /* not 0: this chain has ended early */
@@ -70,6 +83,9 @@
 #define X_STOPS 44         /* [X_MAX_STOPS] */
 #define X_MAX_STOPS 16
 #define X_SURVIVAL 60 /* float bits: expected chance that all tokens of the chain are accepted */
+/* From residual.comp to decide.comp: */
+#define X_PASSES 64    /* [MAX_ROWS]: not 0: drafted token i + 1 passes the rule's test */
+#define X_RESIDUALS 88 /* [MAX_ROWS]: the token that follows when just i of them are kept */
 
 /* request: written by the host before a submission */
 #define Q_BASE 0
@@ -79,6 +95,7 @@
 #define Q_ORIGIN 4   /* S_ORIGIN */
 #define Q_ROOT 5     /* X_ROOT of a chain */
 #define Q_CANCEL 6   /* not 0: the rest of a chain does nothing; may be set while it runs */
+#define Q_STREAM 7   /* S_STREAM (BEGIN_GENERATE) */
 #define Q_SAMPLING 8 /* the 8 words of S_SEED_LOW.. */
 #define Q_STOPS 16   /* n, then X_MAX_STOPS ids */
 /* The early stop of a chain (controller.h): chance of acceptance in each band of the draft's own
@@ -112,5 +129,10 @@
 #define ACCEPT_FIRST 0 /* the token sampled after a prefill becomes the root */
 #define ACCEPT_BLOCK 1
 #define N_ACCEPT_MODES 2
+
+/* rules of verification by the ratio of probabilities (residual.comp, decide.comp) */
+#define RULE_REJECTION 0
+#define RULE_BLOCK 1
+#define N_RULES 2
 
 #endif

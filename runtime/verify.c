@@ -1,6 +1,7 @@
 /* One block of speculative decoding: draft chain, target pass, acceptance; submitted and waited for
  * as one. With coupled noise the target's own choice at each row is the text, so acceptance is
- * equality and the text does not depend on the draft. */
+ * equality and the text does not depend on the draft. The other rules come in between (verify_rule.h).
+ */
 #include "verify.h"
 
 #include <string.h>
@@ -176,7 +177,8 @@ otr_result verify_start(otr_session *s, const block_work *work)
               submission_add(sub, s->stamp[STAMP_VERIFY], 0) &&
               lane_add_begin(s->target, sub, work->n_proposed ? BEGIN_PROPOSED : BEGIN_VERIFY) &&
               lane_add_layers(s->target, sub, path) && lane_add_output(s->target, sub, path) &&
-              lane_add_sample(s->target, sub) && submission_add(sub, s->accept[ACCEPT_BLOCK], 0) &&
+              lane_add_sample(s->target, sub) && (n_rows == 1 || verify_rule_add(s, sub)) &&
+              submission_add(sub, s->accept[ACCEPT_BLOCK], 0) &&
               submission_add(sub, s->stamp[STAMP_END], 0);
     if (!ok)
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");

@@ -31,6 +31,8 @@ void main()
     uint origin = lane_words[S_ORIGIN];
     uint out_first = 0;
     uint out_rows = 0;
+    uint block = 0;
+    uint keep = 0;
 
     if (mode == BEGIN_GENERATE) {
         if (lane < 8)
@@ -43,6 +45,8 @@ void main()
             exchange[X_DRAFTED] = 0;
         if (lane == 10)
             exchange[X_DONE] = 0;
+        if (lane == 11)
+            lane_words[S_STREAM] = request[Q_STREAM];
         return;
     }
     if (mode == BEGIN_REQUEST || mode == BEGIN_CHAIN) {
@@ -60,6 +64,10 @@ void main()
             exchange[X_DONE] = 0;
             exchange[X_SURVIVAL] = floatBitsToUint(1.0);
         }
+        if (mode == BEGIN_CHAIN) {
+            block = request[Q_ROOT];
+            keep = 1;
+        }
     } else if (mode == BEGIN_OUTPUT) {
         out_first = request[Q_OUT_FIRST];
         out_rows = request[Q_OUT_ROWS];
@@ -70,6 +78,8 @@ void main()
             lane_words[LANE_HISTORY + base] = exchange[X_TOKENS + drafted];
         rows = exchange[X_DONE] != 0 || request[Q_CANCEL] != 0 || drafted + 1 >= MAX_ROWS ? 0 : 1;
         out_rows = rows;
+        block = exchange[X_ROOT];
+        keep = 1 + drafted;
     } else { // BEGIN_VERIFY, BEGIN_PROPOSED
         uint drafted = exchange[X_DRAFTED];
         if (mode == BEGIN_PROPOSED) {
@@ -84,6 +94,7 @@ void main()
                 mode == BEGIN_PROPOSED && lane > 0 ? request[Q_TOKENS + lane - 1]
                                                    : exchange[X_TOKENS + lane];
         out_rows = rows;
+        block = exchange[X_ROOT];
     }
 
     barrier(); // all lanes have read the old state
@@ -93,6 +104,8 @@ void main()
         lane_words[S_OUT_FIRST] = out_first;
         lane_words[S_OUT_ROWS] = out_rows;
         lane_words[S_ORIGIN] = origin;
+        lane_words[S_BLOCK] = block;
+        lane_words[S_KEEP] = keep;
         if (mode == BEGIN_PROPOSED)
             exchange[X_DRAFTED] = rows - 1;
     }

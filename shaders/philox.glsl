@@ -1,7 +1,8 @@
-// The random numbers of coupled sampling, four tokens at a time; used by sample.comp.
+// The random numbers of sampling, four tokens at a time; used by sample.comp and residual.comp.
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) with the seed as
-// key and (position, token id, 0, 0) as counter, so that target and draft see the same noise. The CPU
-// reference is runtime/philox.c.
+// key and (position, token id, stream, block) as counter. Coupled sampling has (0, 0) for the last two, so
+// that target and draft see the same noise; under the other rules of verification each draws from a stream
+// of its own, anew in each block (NOISE_* in step_state.h). The CPU reference is runtime/philox.c.
 // No function of the device with a precision of its own (log, exp) is used here: the noise has to be
 // good at both ends, where log is not.
 
@@ -16,14 +17,15 @@ void philox_round(inout uvec4 c0, inout uvec4 c1, inout uvec4 c2, inout uvec4 c3
     c3 = low0;
 }
 
-// First output word for each token. Unrolled: loops are counted (see the head of sample.comp).
-uvec4 noise_words(uvec2 seed, uint position, uvec4 tokens)
+// First output word for each token; stream: (stream, block). Unrolled: loops are counted (see the head of
+// sample.comp).
+uvec4 noise_words(uvec2 seed, uint position, uvec4 tokens, uvec2 stream)
 {
     const uvec2 step = uvec2(0x9e3779b9u, 0xbb67ae85u);
     uvec4 c0 = uvec4(position);
     uvec4 c1 = tokens;
-    uvec4 c2 = uvec4(0u);
-    uvec4 c3 = uvec4(0u);
+    uvec4 c2 = uvec4(stream.x);
+    uvec4 c3 = uvec4(stream.y);
     philox_round(c0, c1, c2, c3, seed);
     philox_round(c0, c1, c2, c3, seed + step);
     philox_round(c0, c1, c2, c3, seed + 2u * step);

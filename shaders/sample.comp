@@ -12,14 +12,18 @@
 // Once the walk of top-k has few enough candidates, they are listed in shared memory, and the later
 // passes look at the list alone.
 //
+// With a noise stream of its own (S_STREAM) the row's probabilities are left behind as well, for
+// residual.comp.
+//
 // Loop iterations of an invocation: at most 15 passes of ceil(n / 4 LANES) [peak 1, top-k 4 and list 1,
-// mass 1, top-p 4, ids 3, choice 1], 11 digits of 256 / LANES + 48, 22 for ties, and for the penalty
-// 512 / LANES times 129. At n = 262,144: LANES 128: 9,000; LANES 32: 33,500. n is at most 2^21 for the
-// sums; passes stay under the budget up to n = 450,000 at LANES 32.
+// mass 1, top-p 4, ids 3, choice 1], one of n / 16 LANES [probabilities], 11 digits of 256 / LANES + 48,
+// 22 for ties, and for the penalty 512 / LANES times 129. At n = 262,144: LANES 128: 9,100; LANES 32:
+// 34,000. n is at most 2^21 for the sums; passes stay under the budget up to n = 440,000 at LANES 32.
 #extension GL_GOOGLE_include_directive : require
 #include "step_state.h"
 #include "state.glsl"
 #include "uint64.glsl"
+#include "best.glsl"
 #include "philox.glsl"
 
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
@@ -51,8 +55,6 @@ shared uint bins_high[256];
 shared uint parts_low[16]; // of 16 bins each
 shared uint parts_high[16];
 shared uint chosen[5]; // digit, rest and bin of walk()
-shared uint best_key;
-shared uint best_id;
 shared uint n_listed;
 shared uint list_key[LIST_CAPACITY];
 shared uint list_id[LIST_CAPACITY]; // first used for the penalty's window
@@ -86,24 +88,6 @@ void bins_clear()
 
 // --------------------------------------------------------------------------------------- items
 
-// Keys order floats as unsigned integers; 0 is never chosen (NaN, -inf). -0 equals 0.
-uint key_of(float value)
-{
-    uint bits = floatBitsToUint(value);
-    uint magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u || bits == 0xff800000u)
-        return 0u;
-    if (magnitude == 0u)
-        return 0x80000000u;
-    magnitude = min(magnitude, 0x7f7fffffu);
-    return (bits & 0x80000000u) != 0u ? ~(magnitude | 0x80000000u) : magnitude | 0x80000000u;
-}
-
-float value_of(uint key)
-{
-    return uintBitsToFloat((key & 0x80000000u) != 0u ? key & 0x7fffffffu : ~key);
-}
-
 // Item i of a pass: x its key, y its token id.
 uvec2 item(uint i)
 {
@@ -122,19 +106,10 @@ float tempered(float value, float t)
     return result;
 }
 
-// exp(x), x <= 0, in units of 2^-42. Both conversions are exact but for the last truncation.
+// exp(x), x <= 0, in units of 2^-42.
 uvec2 mass(float x)
 {
-    precise float scaled = exp(x) * 1024.0;
-    precise float whole = floor(scaled);
-    precise float fraction = (scaled - whole) * 4294967296.0;
-    return uvec2(uint(fraction), uint(whole));
-}
-
-float mass_value(uvec2 m)
-{
-    precise float value = float(m.y) * 0.0009765625 + float(m.x) * 2.2737367544323206e-13;
-    return value;
+    return to_units(exp(x));
 }
 
 // ----------------------------------------------------------------------------------- penalties
@@ -284,29 +259,6 @@ uvec2 total64(uvec2 own)
     return uvec2(bins_low[0], bins_high[0]);
 }
 
-// The highest key of all invocations and its lowest id: best_key, best_id. Begins and ends with a barrier.
-void best_of_all(uint key, uint id)
-{
-    barrier();
-    if (gl_LocalInvocationID.x == 0u) {
-        best_key = 0u;
-        best_id = 0xffffffffu;
-    }
-    barrier();
-    atomicMax(best_key, key);
-    barrier();
-    if (key == best_key)
-        atomicMin(best_id, id);
-    barrier();
-}
-
-// An invocation's best item so far.
-void keep_better(inout uvec2 best, uint key, uint id)
-{
-    if (key > best.x || (key == best.x && id < best.y))
-        best = uvec2(key, id);
-}
-
 // -------------------------------------------------------------------------------- kept set
 
 // Items of a key above cut.key are kept, and those of cut.key up to id cut.id.
@@ -403,6 +355,42 @@ uint state_uint(uint word)
     return state_words[word / 4u][word % 4u];
 }
 
+// ------------------------------------------------------------------------------- probabilities
+
+void keep_probability(uint i, uint to, cut c, float temperature, float total)
+{
+    if (i >= n_vocab)
+        return;
+    uint key = key_of(logits[row_start + i]);
+    bool kept = key != 0u && is_kept(uvec2(key, i), c);
+    logits[to + i] = kept ? exp(tempered(value_of(key), temperature)) / total : 0.0;
+}
+
+// For verification by the ratio of probabilities: those of output row r, 0 for what is not kept, take the
+// place of the logits of row S_KEEP + r. Sixteen in an iteration: see the head.
+void keep_probabilities(uint r, cut c, float temperature, float total)
+{
+    uint to = (state_uint(S_KEEP) + r) * row_stride;
+    for (uint i = gl_LocalInvocationID.x; i < n_vocab; i += 16u * LANES) {
+        keep_probability(i, to, c, temperature, total);
+        keep_probability(i + LANES, to, c, temperature, total);
+        keep_probability(i + 2u * LANES, to, c, temperature, total);
+        keep_probability(i + 3u * LANES, to, c, temperature, total);
+        keep_probability(i + 4u * LANES, to, c, temperature, total);
+        keep_probability(i + 5u * LANES, to, c, temperature, total);
+        keep_probability(i + 6u * LANES, to, c, temperature, total);
+        keep_probability(i + 7u * LANES, to, c, temperature, total);
+        keep_probability(i + 8u * LANES, to, c, temperature, total);
+        keep_probability(i + 9u * LANES, to, c, temperature, total);
+        keep_probability(i + 10u * LANES, to, c, temperature, total);
+        keep_probability(i + 11u * LANES, to, c, temperature, total);
+        keep_probability(i + 12u * LANES, to, c, temperature, total);
+        keep_probability(i + 13u * LANES, to, c, temperature, total);
+        keep_probability(i + 14u * LANES, to, c, temperature, total);
+        keep_probability(i + 15u * LANES, to, c, temperature, total);
+    }
+}
+
 void main()
 {
     uint lane = gl_LocalInvocationID.x;
@@ -434,6 +422,8 @@ void main()
             lane_words[LANE_RESULTS + R_TOKEN + r] = 0u;
             lane_words[LANE_RESULTS + R_PROBABILITY + r] = 0u;
         }
+        if (state_uint(S_STREAM) != NOISE_SHARED)
+            keep_probabilities(r, cut(0xffffffffu, 0u), 1.0, 1.0);
         return;
     }
     peak = value_of(best_key);
@@ -447,6 +437,9 @@ void main()
         c = truncate(state_uint(S_TOP_K), state_float(S_TOP_P), state_float(S_MIN_P));
 
     uvec2 seed = uvec2(state_uint(S_SEED_LOW), state_uint(S_SEED_HIGH));
+    uvec2 stream = uvec2(state_uint(S_STREAM), state_uint(S_BLOCK));
+    if (stream.x == NOISE_SHARED)
+        stream.y = 0u;
     uvec2 own = uvec2(0u);
     best = uvec2(0u, 0xffffffffu);
     for (uint i = lane; i < n_items; i += 4u * LANES) {
@@ -462,7 +455,9 @@ void main()
         uvec4 keys = uvec4(items[0].x, items[1].x, items[2].x, items[3].x);
         if (!greedy) {
             uvec4 tokens = uvec4(items[0].y, items[1].y, items[2].y, items[3].y);
-            precise vec4 score = logit + gumbel(noise_words(seed, state_uint(S_ORIGIN) + position + 1u, tokens));
+            precise vec4 score =
+                logit +
+                gumbel(noise_words(seed, state_uint(S_ORIGIN) + position + 1u, tokens, stream));
             keys = uvec4(key_of(score.x), key_of(score.y), key_of(score.z), key_of(score.w));
         }
         if (kept.x)
@@ -480,10 +475,14 @@ void main()
         uint token = min(best_id, n_vocab - 1u);
         float logit = logits[row_start + token];
         float value = value_of(key_of(logit));
-        precise float probability = exp(tempered(value, temperature)) / mass_value(sum);
+        precise float probability = exp(tempered(value, temperature)) / from_units(sum);
         if (floatBitsToUint(logit) == 0x7f800000u)
             probability = 0.0; // of a choice that means nothing
         lane_words[LANE_RESULTS + R_TOKEN + r] = token;
         lane_words[LANE_RESULTS + R_PROBABILITY + r] = floatBitsToUint(min(probability, 1.0));
+    }
+    if (state_uint(S_STREAM) != NOISE_SHARED) {
+        barrier(); // the row has been read
+        keep_probabilities(r, c, temperature, from_units(sum));
     }
 }

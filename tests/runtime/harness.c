@@ -22,18 +22,28 @@ static void check_result(const harness *h, otr_result result, const char *what)
     ck_assert_msg(result == OTR_OK, "%s: %s: %s", what, otr_result_string(result), message);
 }
 
-void harness_open(harness *h)
+static void open_harness(harness *h, bool validation)
 {
     memset(h, 0, sizeof *h);
     otr_context_params params = otr_context_params_default();
     params.log = print_log;
     params.log_level = OTR_LOG_WARNING;
-    params.validation = true;
+    params.validation = validation;
     check_result(h, otr_context_create(&params, &h->context), "otr_context_create");
     uint32_t index = 0;
     check_result(h, otr_device_find(h->context, NULL, &index), "otr_device_find");
     check_result(h, gpu_open(h->context, index, false, &h->gpu), "gpu_open");
     check_result(h, kernel_runner_create(h->gpu, &h->runner), "kernel_runner_create");
+}
+
+void harness_open(harness *h)
+{
+    open_harness(h, true);
+}
+
+void harness_open_fast(harness *h)
+{
+    open_harness(h, false);
 }
 
 void harness_close(harness *h)

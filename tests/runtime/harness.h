@@ -32,6 +32,8 @@ typedef struct harness {
 } harness;
 
 void harness_open(harness *h);
+/* Without validation: for so many dispatches that it would take most of the time. */
+void harness_open_fast(harness *h);
 void harness_close(harness *h);
 /* A software device that is much slower than lavapipe: take smaller sizes. */
 bool harness_is_slow(const harness *h);

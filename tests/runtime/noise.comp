@@ -10,6 +10,8 @@ layout(push_constant) uniform Push {
     uint position;
     uint seed_low;
     uint seed_high;
+    uint stream;
+    uint block;
 };
 
 layout(set = 0, binding = 0, std430) readonly buffer In {
@@ -33,5 +35,6 @@ void main()
         return;
     exponentials[i] = exponential(words[i]);
     gumbels[i] = gumbel(words[i]);
-    token_words[i] = noise_words(uvec2(seed_low, seed_high), position, words[i]);
+    token_words[i] = noise_words(uvec2(seed_low, seed_high), position, words[i],
+                                 uvec2(stream, block));
 }

@@ -130,8 +130,9 @@ static void choose(const candidate *c, uint32_t n, uint32_t position,
         double below = (double)c[i].logit - c[0].logit;
         double scaled = below == 0 ? 0 : below / temperature;
         double score = greedy ? c[i].logit
-                              : scaled +
-                                    noise_gumbel(noise_word(settings->seed, position + 1, c[i].id));
+                              : scaled + noise_gumbel(noise_word_of(settings->seed, position + 1,
+                                                                    c[i].id, settings->stream,
+                                                                    settings->block));
         total += exp(scaled);
         if (score > best) {
             second = best;

@@ -14,6 +14,7 @@ typedef struct sample_settings {
     float top_p, min_p;
     float penalty;
     uint32_t last_n;
+    uint32_t stream, block; /* of the noise: NOISE_*; 0: shared */
 } sample_settings;
 
 typedef struct sample_outcome {

@@ -58,6 +58,8 @@ void sampler_run(sampler *s, VkPipeline pipeline, uint32_t n_vocab, uint32_t str
     words[S_MIN_P] = float_bits(settings->min_p);
     words[S_PENALTY] = float_bits(settings->penalty);
     words[S_LAST_N] = settings->last_n;
+    words[S_STREAM] = settings->stream;
+    words[S_BLOCK] = settings->block;
     uint32_t *tokens = words + LANE_RESULTS + R_TOKEN;
     uint32_t *probabilities = words + LANE_RESULTS + R_PROBABILITY;
     for (uint32_t r = 0; r < MAX_ROWS; r++)

@@ -37,6 +37,10 @@ START_TEST(words_use_seed_position_and_token)
     philox4x32_10(counter, key, out);
     ck_assert_uint_eq(noise_word(UINT64_C(0x0123456789abcdef), 7, 11), out[0]);
     ck_assert_uint_eq(noise_word(0, 0, 0), 0x6627e8d5);
+    counter[2] = 3;
+    counter[3] = 5;
+    philox4x32_10(counter, key, out);
+    ck_assert_uint_eq(noise_word_of(UINT64_C(0x0123456789abcdef), 7, 11, 3, 5), out[0]);
 }
 END_TEST
 

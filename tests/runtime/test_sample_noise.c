@@ -42,7 +42,8 @@ START_TEST(noise_is_good_at_both_ends)
     gpu_buffer token_words = harness_buffer(&h, sizeof words, NULL);
     uint64_t seed = UINT64_C(0xfedcba9876543210);
     uint32_t position = 4321;
-    uint32_t push[] = {N / 4, position, (uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t stream = _i ? 3 : 0, block = _i ? 77 : 0;
+    uint32_t push[] = {N / 4, position, (uint32_t)seed, (uint32_t)(seed >> 32), stream, block};
     harness_run(
         &h, pipeline,
         (const gpu_buffer *[KERNEL_STORAGE_BUFFERS]){&in, &exponentials, &gumbels, &token_words},
@@ -58,7 +59,7 @@ START_TEST(noise_is_good_at_both_ends)
         ck_assert_msg(fabs(g - noise_gumbel(words[i])) <= 2e-6,
                       "word %08x: g = %.9g, expected %.9g", words[i], g, noise_gumbel(words[i]));
         ck_assert_uint_eq(((const uint32_t *)token_words.mapped)[i],
-                          noise_word(seed, position, words[i]));
+                          noise_word_of(seed, position, words[i], stream, block));
     }
     harness_close(&h);
 }
@@ -157,7 +158,7 @@ int main(void)
     Suite *suite = suite_create("sample noise");
     TCase *tc = tcase_create("sample noise");
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, noise_is_good_at_both_ends);
+    tcase_add_loop_test(tc, noise_is_good_at_both_ends, 0, 2);
     tcase_add_loop_test(tc, draws_follow_the_probabilities, 0, COUNT(settings_list));
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

@@ -62,7 +62,7 @@ static int n_prompts_of(const struct kind *k)
     slow_device = device_is_slow(probe) || k->place >= OTHER_DEVICE;
     close_context(&probe);
     /* Each in N_MODES modes: with N_KINDS kinds 1,008 and 224 in the slow suite. */
-    return slow_suite ? (slow_device ? 8 : 36) : slow_device ? 1 : 5;
+    return slow_suite ? (slow_device ? 8 : 36) : slow_device ? 1 : 4;
 }
 
 START_TEST(modes_give_the_same_text)

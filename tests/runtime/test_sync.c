@@ -48,8 +48,10 @@ static void emit_pass(const lane *l, VkCommandBuffer commands, uint32_t mode, en
     emit_group(l, commands, &l->sample, PATH_ROWS);
 }
 
+#define NO_RULE N_RULES
+
 /* Runs one block from a single command buffer; returns the number of new validation messages. */
-static uint64_t run_block(void)
+static uint64_t run_block_by(uint32_t rule)
 {
     uint64_t before = otr_validation_message_count(context);
     submission s = {0};
@@ -64,6 +66,8 @@ static uint64_t run_block(void)
         emit_propose(session->draft, &session->draft->link, commands);
     }
     emit_pass(session->target, commands, BEGIN_VERIFY, PATH_ROWS);
+    if (rule != NO_RULE)
+        verify_rule_emit(session, commands, rule);
     verify_emit_accept(session, commands, ACCEPT_BLOCK);
     ck_assert_int_eq(record_end(session->gpu, commands, "whole block"), OTR_OK);
     ck_assert(submission_add(&s, commands, 0));
@@ -72,11 +76,32 @@ static uint64_t run_block(void)
     return otr_validation_message_count(context) - before;
 }
 
+static uint64_t run_block(void)
+{
+    return run_block_by(NO_RULE);
+}
+
 START_TEST(a_block_has_no_hazard)
 {
     open_all();
     ck_assert_uint_eq(run_block(), 0);
     ck_assert_uint_eq(((const uint32_t *)session->exchange.record.mapped)[B_DRAFTED], N_DRAFT);
+    ck_assert_uint_eq(otr_validation_message_count(context), 0);
+    close_all();
+}
+END_TEST
+
+START_TEST(a_rule_of_verification_has_no_hazard)
+{
+    otr_generate_params params = otr_generate_params_default();
+
+    open_all();
+    params.verify = OTR_VERIFY_BLOCK;
+    params.max_tokens = 3;
+    params.draft_max = 2;
+    ck_assert_int_eq(otr_generate(session, &params, NULL, NULL, NULL), OTR_OK);
+    for (uint32_t rule = 0; rule < N_RULES; rule++)
+        ck_assert_uint_eq(run_block_by(rule), 0);
     ck_assert_uint_eq(otr_validation_message_count(context), 0);
     close_all();
 }
@@ -134,6 +159,7 @@ int main(void)
     TCase *tests = tcase_create("synchronisation");
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, a_block_has_no_hazard);
+    tcase_add_test(tests, a_rule_of_verification_has_no_hazard);
     tcase_add_test(tests, a_missing_barrier_is_seen);
     tcase_add_test(tests, a_layer_has_few_dispatches);
     suite_add_tcase(suite, tests);

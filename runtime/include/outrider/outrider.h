@@ -298,6 +298,20 @@ typedef enum otr_schedule {
     OTR_SCHEDULE_PIPELINED = 2, /* for the next block, while the target verifies this one */
 } otr_schedule;
 
+/* What makes a drafted token the text's. All of them give text of the target's distribution. */
+typedef enum otr_verify {
+    /* Draft and target choose with the same random numbers, and a drafted token is accepted when the
+     * target chooses the same: the text is the target's alone, whatever the draft. */
+    OTR_VERIFY_COUPLED = 0,
+    /* By the ratio of target's and draft's probability of it, token by token or for the block as a
+     * whole: the text depends on the draft too. These need a draft model on the target's device and
+     * queue family, and the serial schedule. At temperature 0 they are the same as coupled. */
+    OTR_VERIFY_REJECTION = 1,
+    OTR_VERIFY_BLOCK = 2,
+} otr_verify;
+/* "coupled", "rejection", "block" */
+OTR_API const char *otr_verify_string(otr_verify verify);
+
 #define OTR_DRAFTER_MODEL 1u /* the session's draft */
 /* What followed the longest earlier occurrence of the text's end, prompt included; needs no model. */
 #define OTR_DRAFTER_NGRAM 2u
@@ -348,6 +362,7 @@ typedef struct otr_generate_params {
     uint32_t drafters;
     otr_block_callback on_block; /* NULL allowed */
     void *block_user;
+    otr_verify verify;
 } otr_generate_params;
 /* draft_max OTR_DRAFT_AUTO, plain_probes 4. */
 OTR_API otr_generate_params otr_generate_params_default(void);
@@ -396,6 +411,7 @@ typedef struct otr_stats {
     /* Those of the draft that were verified while it went on drafting, and those for which it had done
      * so in time; tokens that it drafted then in vain, which `drafted` leaves out. */
     uint64_t pipelined_blocks, ready_blocks, dropped;
+    otr_verify verify; /* the rule that was used */
 } otr_stats;
 
 /* Generates from the end of the session's tokens, which must not be empty. on_text and stats may be

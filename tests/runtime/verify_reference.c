@@ -1,0 +1,46 @@
+/* Reference of the rules of verification (verify_reference.h): Sun et al., arXiv:2403.10444, as the
+ * head of shaders/residual.comp states it, and rejection sampling token by token. */
+#include "verify_reference.h"
+
+#include <math.h>
+
+static double p_of(const drafted_block *b, uint32_t row, uint32_t token)
+{
+    return (double)b->p[(uint64_t)row * b->stride + token];
+}
+
+static double q_of(const drafted_block *b, uint32_t row, uint32_t token)
+{
+    return (double)b->q[(uint64_t)row * b->stride + token];
+}
+
+double residual_weight(const drafted_block *b, const rule_outcome *outcome, uint32_t i,
+                       uint32_t token)
+{
+    return fmax(outcome->scale[i] * p_of(b, i, token) - q_of(b, i, token), 0);
+}
+
+void verify_reference(uint32_t rule, const drafted_block *b, rule_outcome *out)
+{
+    double together = 1; /* w_i */
+
+    out->scale[0] = 1;
+    for (uint32_t i = 0; i < b->n; i++) {
+        double ratio = p_of(b, i, b->tokens[i]) / q_of(b, i, b->tokens[i]);
+        together = fmin(together * ratio, 1);
+        out->chance[i] = fmin(ratio, 1);
+        out->scale[i + 1] = rule == RULE_BLOCK ? together : 1;
+    }
+    for (uint32_t i = 0; i < b->n; i++) {
+        out->sum[i] = 0;
+        for (uint32_t v = 0; v < b->n_vocab; v++)
+            out->sum[i] += residual_weight(b, out, i, v);
+    }
+    if (rule != RULE_BLOCK)
+        return;
+    for (uint32_t i = 1; i < b->n; i++) {
+        double miss = out->sum[i] + (1 - out->scale[i]);
+        out->chance[i - 1] = miss > 0 ? out->sum[i] / miss : 1;
+    }
+    out->chance[b->n - 1] = together;
+}
