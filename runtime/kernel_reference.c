@@ -123,6 +123,7 @@ static void begin_generate(uint32_t *lane, uint32_t *exchange, const uint32_t *r
     uint32_t n_stops = request[Q_STOPS];
 
     memcpy(lane + S_SEED_LOW, request + Q_SAMPLING, 8 * sizeof *lane);
+    lane[S_STREAM] = request[Q_STREAM];
     exchange[X_N_STOPS] = n_stops < X_MAX_STOPS ? n_stops : X_MAX_STOPS;
     memcpy(exchange + X_STOPS, request + Q_STOPS + 1, X_MAX_STOPS * sizeof *exchange);
     exchange[X_DRAFTED] = 0;
@@ -136,6 +137,8 @@ static void begin_draft(uint32_t *lane, const uint32_t *exchange, const uint32_t
     bool stops = exchange[X_DONE] || request[Q_CANCEL] || drafted == MAX_ROWS - 1;
 
     lane[LANE_HISTORY + newest] = exchange[X_TOKENS + drafted];
+    lane[S_BLOCK] = exchange[X_ROOT];
+    lane[S_KEEP] = 1 + drafted;
     lane[S_BASE] = newest;
     lane[S_ROWS] = lane[S_OUT_ROWS] = stops ? 0 : 1;
     lane[S_OUT_FIRST] = 0;
@@ -148,6 +151,7 @@ static void begin_verify(uint32_t *lane, const uint32_t *exchange)
     lane[S_BASE] = base;
     lane[S_ROWS] = lane[S_OUT_ROWS] = rows;
     lane[S_OUT_FIRST] = 0;
+    lane[S_BLOCK] = exchange[X_ROOT];
     memcpy(lane + LANE_HISTORY + base, exchange + X_TOKENS, rows * sizeof *lane);
 }
 
@@ -192,12 +196,16 @@ void reference_begin(uint32_t *lane, uint32_t *exchange, const uint32_t *request
 {
     uint32_t rows;
 
+    if (mode != BEGIN_GENERATE)
+        lane[S_BLOCK] = lane[S_KEEP] = 0;
     switch (mode) {
     case BEGIN_GENERATE:
         begin_generate(lane, exchange, request);
         return; /* no pass */
     case BEGIN_CHAIN:
-        begin_chain(exchange, request); /* fallthrough */
+        begin_chain(exchange, request);
+        lane[S_BLOCK] = request[Q_ROOT];
+        lane[S_KEEP] = 1; /* fallthrough */
     case BEGIN_REQUEST:
         rows = request[Q_ROWS];
         memcpy(lane, request, 5 * sizeof *lane); /* base, rows, out_first, out_rows, origin */
