@@ -18,8 +18,10 @@
 #define LANE_GRID 640
 #define LANE_HISTORY 1152
 #define MAX_GRIDS 128
-#define MAX_ROWS 17       /* of a pass through the 1..17-row kernels */
-#define ATTENTION_PAGE 32 /* positions that attention weighs at a time */
+#define MAX_ROWS 17        /* of a pass through the 1..17-row kernels */
+#define QUANTISED_BLOCK 32 /* activations that share a scale on tier 2 */
+#define QUANTISED_WORDS 12 /* of a block */
+#define ATTENTION_PAGE 32  /* positions that attention weighs at a time */
 
 /* state words */
 #define S_BASE 0      /* absolute position of row 0 */
