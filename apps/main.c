@@ -50,7 +50,7 @@ static int print_help(void)
         "  OUTRIDER_CACHE_DIR      folder of the pipeline cache and tuning (default:\n"
         "                          $XDG_CACHE_HOME/outrider or ~/.cache/outrider)\n"
         "  OUTRIDER_DEBUG          list of validation, timestamps, statistics,\n"
-        "                          tier0, gpu, independent\n"
+        "                          tier0, gpu, independent, dot8\n"
         "  OUTRIDER_VULKAN_LOADER  path of the Vulkan loader\n",
         exit_codes_help);
     return output_finish(EXIT_CODE_OK);

@@ -11,7 +11,7 @@
 
 /* Environment variables that this file reads:
  *   OUTRIDER_DEBUG          comma-separated: validation, timestamps, statistics,
- *                           tier0, gpu, independent
+ *                           tier0, gpu, independent, dot8
  *   OUTRIDER_VULKAN_LOADER  path of the Vulkan loader to use instead of the system's libvulkan.so.1
  *   OUTRIDER_CACHE_DIR, XDG_CACHE_HOME, HOME  where the pipeline cache lives */
 
@@ -57,6 +57,7 @@ static void read_debug_options(otr_context *context)
         {"tier0", &context->force_tier0},
         {"gpu", &context->as_gpu},
         {"independent", &context->independent_noise},
+        {"dot8", &context->dot8},
     };
 
     while (at && *at) {
@@ -72,7 +73,7 @@ static void read_debug_options(otr_context *context)
             context_log(
                 context, OTR_LOG_WARNING,
                 "OUTRIDER_DEBUG: unknown option '%.*s' (known: validation, timestamps, statistics, "
-                "tier0, gpu, independent)",
+                "tier0, gpu, independent, dot8)",
                 (int)length, at);
         at += length + (at[length] == ',');
     }

@@ -44,6 +44,7 @@ struct otr_context {
     bool timestamps;      /* OUTRIDER_DEBUG=timestamps: log the device time of each pass */
     bool statistics;      /* OUTRIDER_DEBUG=statistics: log what drivers tell of each pipeline */
     bool as_gpu;          /* OUTRIDER_DEBUG=gpu: on software devices too the kernels of GPUs */
+    bool dot8;            /* OUTRIDER_DEBUG=dot8: decode with 8-bit dot products (tier 2) */
     bool force_tier0;     /* OUTRIDER_DEBUG=tier0: use the tier 0 kernels on every device */
     char *cache_dir;      /* NULL: no cache on disk */
     void *loader;         /* of dlopen */

@@ -148,6 +148,8 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
     VkPhysicalDeviceShaderIntegerDotProductProperties dot = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot8 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     VkPhysicalDevice16BitStorageFeatures storage16 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
@@ -162,8 +164,10 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
     CHAIN(features, storage16);
     if (knows_maintenance4)
         CHAIN(properties, maintenance4);
-    if (knows_dot)
+    if (knows_dot) {
         CHAIN(properties, dot);
+        CHAIN(features, dot8);
+    }
     if (knows_size_control) {
         CHAIN(properties, sizes);
         CHAIN(features, size_control);
@@ -213,6 +217,8 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
         facts->hardware_tier = 1;
         if (dot.integerDotProduct4x8BitPackedSignedAccelerated)
             facts->hardware_tier = 2;
+        facts->has_dot8 = dot8.shaderIntegerDotProduct;
+        facts->dot8_is_extension = !v13;
     }
 }
 
@@ -239,12 +245,17 @@ static void inspect_cooperative(otr_context *context, VkPhysicalDevice physical,
                  reason);
 }
 
-/* The highest tier that the hardware could do and kernels exist for. There are none of tier 2. */
-static int32_t kernel_tier(int32_t hardware_tier)
+/* The highest tier that the hardware could do and kernels are used for. Those of tier 2 only when
+ * asked for: on no device have they been measured to be faster. */
+static int32_t kernel_tier(const otr_context *context, const device_facts *facts)
 {
-    if (hardware_tier == 3 && cooperative_is_built())
+    if (context->force_tier0)
+        return 0;
+    if (facts->hardware_tier == 3 && cooperative_is_built())
         return 3;
-    return hardware_tier < 1 ? hardware_tier : 1;
+    if (context->dot8 && facts->has_dot8)
+        return 2;
+    return facts->hardware_tier < 1 ? facts->hardware_tier : 1;
 }
 
 bool device_meets_minimum(otr_device_info *info, const VkPhysicalDeviceProperties *properties,
@@ -340,7 +351,7 @@ static otr_result inspect_device(otr_context *context, uint32_t index)
         info->tier = facts->hardware_tier = -1;
         goto end;
     }
-    info->tier = context->force_tier0 ? 0 : kernel_tier(facts->hardware_tier);
+    info->tier = kernel_tier(context, facts);
 end:
     context_log(context, OTR_LOG_DEBUG, "device %u: %s, %s %s, tier %d (hardware %d)%s%s", index,
                 info->name, info->driver_name, info->driver_info, (int)info->tier,

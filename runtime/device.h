@@ -30,6 +30,8 @@ typedef struct device_facts {
     bool subgroup_control_is_extension; /* VK_EXT_subgroup_size_control must be enabled by name */
     bool is_portability_subset;         /* VK_KHR_portability_subset must be enabled */
     bool has_subgroup_arithmetic, has_16bit_storage, has_robust_access;
+    /* Packed 8-bit dot products can be used; they are an extension to enable by name. */
+    bool has_dot8, dot8_is_extension;
     bool has_pipeline_statistics;                    /* VK_KHR_pipeline_executable_properties */
     uint64_t max_allocation_bytes, max_buffer_bytes; /* of one allocation, of one buffer */
     bool has_pci_address;
@@ -72,9 +74,10 @@ typedef struct gpu {
     uint32_t index; /* in the context's list */
     const otr_device_info *info;
     const device_facts *facts;
-    /* What kernels are built for: 0, 1, or 3, where prefill has a kernel of its own and everything
-     * else those of tier 1. */
+    /* What kernels are used: 0, 1, 2, or 3, where prefill has a kernel of its own and everything
+     * else those of tier 1, or of tier 2 where uses_dot8. */
     int32_t tier;
+    bool uses_dot8; /* passes of up to MAX_ROWS rows, in formats that have a kernel for it */
     VkPhysicalDevice physical;
     VkDevice device;
     struct VolkDeviceTable vk;

@@ -24,7 +24,7 @@ static otr_result create_device(gpu *g)
     const device_facts *facts = g->facts;
     const bool size_control = g->tier >= 1 && facts->pins_subgroup_size;
     const float priorities[GPU_MAX_QUEUES] = {1.0f, 1.0f};
-    const char *extensions[4];
+    const char *extensions[5];
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
         .subgroupSizeControl = VK_TRUE,
@@ -40,10 +40,15 @@ static otr_result create_device(gpu *g)
         .pNext = g->has_statistics ? &statistics : statistics.pNext,
         .storageBuffer16BitAccess = g->tier >= 1,
     };
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot8 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+        .pNext = &storage16,
+        .shaderIntegerDotProduct = VK_TRUE,
+    };
     /* Tier 3: what matmul_cooperative.comp uses, all of it or none. */
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR cooperative = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
-        .pNext = &storage16,
+        .pNext = g->uses_dot8 ? (void *)&dot8 : (void *)&storage16,
         .cooperativeMatrix = VK_TRUE,
     };
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model = {
@@ -60,7 +65,7 @@ static otr_result create_device(gpu *g)
     };
     VkPhysicalDeviceFeatures2 features = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-        .pNext = g->tier >= 3 ? (void *)&float16 : (void *)&storage16,
+        .pNext = g->tier >= 3 ? (void *)&float16 : cooperative.pNext,
         /* Bounds checks cost time: kernels must not need them, and validation shows if they do. */
         .features.robustBufferAccess = context->validation && facts->has_robust_access,
     };
@@ -86,6 +91,8 @@ static otr_result create_device(gpu *g)
             VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
     if (g->tier >= 3)
         extensions[info.enabledExtensionCount++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (g->uses_dot8 && facts->dot8_is_extension)
+        extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     if (facts->is_portability_subset)
         extensions[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
     loader_lock();
@@ -179,6 +186,7 @@ static otr_result create_gpu(otr_context *context, uint32_t index, gpu **out)
     g->info = &context->devices[index];
     g->facts = &context->facts[index];
     g->tier = g->info->tier;
+    g->uses_dot8 = context->dot8 && g->tier >= 2 && g->facts->has_dot8;
     g->physical = context->physical[index];
     g->queue_family = g->facts->queue_family;
     g->n_queues = g->info->queue_families[g->queue_family].n_queues;

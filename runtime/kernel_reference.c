@@ -172,17 +172,21 @@ static void begin_arguments(const uint32_t *lane, const uint32_t *grid, uint32_t
     uint32_t n = lane[grid[G_SOURCE] & 1 ? S_OUT_ROWS : S_ROWS],
              tile = grid[G_SOURCE] >> G_TILE_SHIFT;
     static const uint32_t tiles[N_TILES + 1] = {TILES, 0};
-    uint32_t left = n % TILE_MAX,
+    uint32_t mains = n / TILE_MAIN, left = n % TILE_MAIN,
              y = grid[G_Y_ROWS] ? (n + grid[G_Y_ROWS] - 1) / grid[G_Y_ROWS] : 1;
 
     if (tile) {
         uint32_t smaller = 0; /* the next one */
+        if (mains && (left == 1 || left == 2 || left == 3 || left == 4)) {
+            mains--;
+            left += TILE_MAIN;
+        }
         for (int i = 0; i < N_TILES; i++)
             if (tiles[i] == tile)
                 smaller = tiles[i + 1];
         y = left <= tile && left > smaller;
-        if (tile == TILE_MAX)
-            y += n / TILE_MAX;
+        if (tile == TILE_MAIN)
+            y += mains;
     }
     args[0] = n && y ? grid[G_X] : 0;
     args[1] = y;

@@ -143,6 +143,8 @@ static otr_result create_buffers(lane *l)
     }
     l->attention_counters_at = (uint32_t)n_attended;
     l->logits_stride = (uint32_t)padded(h->n_vocab);
+    uint64_t widest = h->n_embd > h->n_ff ? h->n_embd : h->n_ff;
+    widest = (q > widest ? q : widest) / QUANTISED_BLOCK * QUANTISED_WORDS;
     const struct {
         gpu_buffer *buffer;
         uint64_t bytes, binding_bytes; /* binding: what one kernel sees of it */
@@ -165,6 +167,8 @@ static otr_result create_buffers(lane *l)
         {&l->logits, (uint64_t)MAX_ROWS * l->logits_stride * 4, 0, MEMORY_DEVICE, "logits"},
         {&l->logits_host, (uint64_t)MAX_ROWS * l->logits_stride * 4, 0, MEMORY_READBACK,
          "logits (host)"},
+        {&l->quantised, g->uses_dot8 ? MAX_ROWS * widest * 4 + 16 : 16, 0, MEMORY_DEVICE,
+         "quantised"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0] && result == OTR_OK; i++) {
         uint64_t seen = wanted[i].binding_bytes ? wanted[i].binding_bytes : wanted[i].bytes;
@@ -318,9 +322,9 @@ void lane_destroy(lane **handle)
     if (!l)
         return;
     gpu *g = l->gpu;
-    gpu_buffer *buffers[] = {&l->words, &l->request, &l->k_cache,    &l->v_cache,  &l->angles,
-                             &l->x,     &l->normed,  &l->qkv,        &l->attended, &l->gate_up,
-                             &l->gated, &l->logits,  &l->logits_host};
+    gpu_buffer *buffers[] = {&l->words, &l->request, &l->k_cache,     &l->v_cache,  &l->angles,
+                             &l->x,     &l->normed,  &l->qkv,         &l->attended, &l->gate_up,
+                             &l->gated, &l->logits,  &l->logits_host, &l->quantised};
     bool in_use = atomic_load(&g->hung); /* by work that never ended: leave it alone */
     if (l->place.fence && !in_use)
         g->vk.vkDestroyFence(g->device, l->place.fence, NULL);

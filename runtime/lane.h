@@ -61,7 +61,8 @@ typedef struct lane {
     uint64_t layer_cache_bytes;  /* from one layer to the next in each */
     gpu_buffer angles;           /* [position][rope pairs] of (cos, sin) */
     gpu_buffer x, normed, qkv, attended, gate_up, gated, logits;
-    gpu_buffer logits_host;         /* MAX_ROWS rows, read by the host in evaluation */
+    gpu_buffer quantised;   /* tier 2: input of the next matrices, in blocks of quantise.comp */
+    gpu_buffer logits_host; /* MAX_ROWS rows, read by the host in evaluation */
     uint32_t attention_counters_at; /* words before the counters in attended */
     uint32_t logits_stride;         /* floats between rows of logits */
 

@@ -282,22 +282,22 @@ static void row_iq4_xs(const uint8_t *src, uint64_t k, uint8_t *const planes[REP
 }
 
 static const repack_info formats[] = {
-    {FORMAT_F32, "F32", 4, 1, {16}, 4, row_f32},
-    {FORMAT_F16, "F16", 4, 1, {8}, 4, row_half},
-    {FORMAT_BF16, "BF16", 4, 1, {8}, 4, row_half},
-    {FORMAT_Q8_0, "Q8_0", 16, 2, {32, 2}, 32, row_q8_0},
-    {FORMAT_Q4_0, "Q4_0", 16, 2, {16, 2}, 32, row_q4_0},
-    {FORMAT_Q4_1, "Q4_1", 16, 2, {16, 4}, 32, row_q4_1},
-    {FORMAT_Q5_0, "Q5_0", 16, 3, {16, 4, 2}, 32, row_q5_0},
-    {FORMAT_Q5_1, "Q5_1", 16, 3, {16, 4, 4}, 32, row_q5_1},
-    {FORMAT_Q2_K, "Q2_K", 16, 3, {64, 16, 4}, 256, row_q2_k},
-    {FORMAT_Q3_K, "Q3_K", 16, 4, {64, 32, 12, 2}, 256, row_q3_k},
-    {FORMAT_Q4_K, "Q4_K", 16, 2, {128, 16}, 256, row_q4_k},
-    {FORMAT_Q5_K, "Q5_K", 16, 3, {128, 16, 32}, 256, row_q5_k},
-    {FORMAT_Q6_K, "Q6_K", 16, 4, {128, 64, 16, 2}, 256, row_q6_k},
-    {FORMAT_IQ4_NL, "IQ4_NL", 16, 2, {16, 2}, 32, row_iq4_nl},
-    {FORMAT_IQ4_XS, "IQ4_XS", 16, 2, {128, 8}, 256, row_iq4_xs},
-    {FORMAT_MXFP4, "MXFP4", 16, 2, {16, 1}, 32, row_mxfp4},
+    {FORMAT_F32, "F32", 4, 1, {16}, 4, row_f32, false},
+    {FORMAT_F16, "F16", 4, 1, {8}, 4, row_half, false},
+    {FORMAT_BF16, "BF16", 4, 1, {8}, 4, row_half, false},
+    {FORMAT_Q8_0, "Q8_0", 16, 2, {32, 2}, 32, row_q8_0, true},
+    {FORMAT_Q4_0, "Q4_0", 16, 2, {16, 2}, 32, row_q4_0, true},
+    {FORMAT_Q4_1, "Q4_1", 16, 2, {16, 4}, 32, row_q4_1, true},
+    {FORMAT_Q5_0, "Q5_0", 16, 3, {16, 4, 2}, 32, row_q5_0, false},
+    {FORMAT_Q5_1, "Q5_1", 16, 3, {16, 4, 4}, 32, row_q5_1, false},
+    {FORMAT_Q2_K, "Q2_K", 16, 3, {64, 16, 4}, 256, row_q2_k, false},
+    {FORMAT_Q3_K, "Q3_K", 16, 4, {64, 32, 12, 2}, 256, row_q3_k, false},
+    {FORMAT_Q4_K, "Q4_K", 16, 2, {128, 16}, 256, row_q4_k, false},
+    {FORMAT_Q5_K, "Q5_K", 16, 3, {128, 16, 32}, 256, row_q5_k, false},
+    {FORMAT_Q6_K, "Q6_K", 16, 4, {128, 64, 16, 2}, 256, row_q6_k, false},
+    {FORMAT_IQ4_NL, "IQ4_NL", 16, 2, {16, 2}, 32, row_iq4_nl, false},
+    {FORMAT_IQ4_XS, "IQ4_XS", 16, 2, {128, 8}, 256, row_iq4_xs, false},
+    {FORMAT_MXFP4, "MXFP4", 16, 2, {16, 1}, 32, row_mxfp4, false},
 };
 
 const repack_info *repack_find(enum tensor_format format)

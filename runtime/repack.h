@@ -19,6 +19,7 @@ typedef struct repack_info {
     uint32_t plane_unit;
     /* Writes the planes of one row of k weights; planes[p] is where the row begins in plane p. */
     void (*row)(const uint8_t *blocks, uint64_t k, uint8_t *const planes[REPACK_MAX_PLANES]);
+    bool has_dot8; /* a kernel of tier 2 reads it too: matvec_dot */
 } repack_info;
 
 /* NULL when no kernel reads the format. */

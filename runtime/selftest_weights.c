@@ -238,13 +238,13 @@ static void linear_compare(selftest *t, const linear_check *c, uint32_t rows)
     expect_words(t, "not the result of more rows", c->y->mapped, c->all_rows, rows * Y_STRIDE);
 }
 
-/* Workgroups in y of a tile for so many rows: tiles of TILE_MAX from the first row on, and the
+/* Workgroups in y of a tile for so many rows: tiles of TILE_MAIN from the first row on, and the
  * least tile that holds what is left. */
 static uint32_t tile_groups(uint32_t tile, uint32_t rows)
 {
-    uint32_t left = rows % TILE_MAX;
+    uint32_t mains = MAIN_TILES(rows), left = rows - mains * TILE_MAIN;
 
-    return (tile == TILE_MAX ? rows / TILE_MAX : 0) + (left && tile == TILE_OF(left));
+    return (tile == TILE_MAIN ? mains : 0) + (left && tile == TILE_OF(left));
 }
 
 static void linear_dispatch(selftest *t, const linear_check *c, uint32_t rows)

@@ -2,7 +2,7 @@
  * per lane, one exchange buffer per session, the host's request and the block record. Shared word
  * for word with the shaders (this file is C and GLSL). Offsets are in 32-bit words.
  *
- * lane buffer:  [state 64][results 64][args 64 x 4][grid 64 x 4][history n_ctx + 32]
+ * lane buffer:  [state 64][results 64][args 128 x 4][grid 128 x 4][history n_ctx + 32]
  *   state    read by kernels through a uniform buffer; written only by begin.comp
  *   results  tokens (and the probability of each) that sample.comp chose for each output row
  *   args     indirect dispatch arguments, written by begin.comp from the grid table
@@ -16,11 +16,13 @@
 #define STATE_WORDS 64
 #define LANE_RESULTS 64
 #define LANE_ARGS 128
-#define LANE_GRID 384
-#define LANE_HISTORY 640
-#define MAX_GRIDS 64
-#define MAX_ROWS 17       /* of a pass through the 1..17-row kernels */
-#define ATTENTION_PAGE 32 /* positions that attention weighs at a time */
+#define LANE_GRID 640
+#define LANE_HISTORY 1152
+#define MAX_GRIDS 128
+#define MAX_ROWS 17        /* of a pass through the 1..17-row kernels */
+#define QUANTISED_BLOCK 32 /* activations that share a scale on tier 2 */
+#define QUANTISED_WORDS 12 /* of a block */
+#define ATTENTION_PAGE 32  /* positions that attention weighs at a time */
 
 /* state words */
 #define S_BASE 0      /* position of row 0 in the lane, counted from its origin */
@@ -64,13 +66,22 @@
 /* Bit 0: 0 counts S_ROWS, 1 S_OUT_ROWS; bit 1: z goes over the cached positions, G_Z each; from
  * G_TILE_SHIFT: rows of a tile, or 0. */
 #define G_SOURCE 3
-/* A dispatch with a tile takes part only where its tile fits: tiles of TILE_MAX cover the rows from
- * the first on, and the least tile that holds them those that are left. */
+/* A dispatch with a tile takes part only where its tile fits: tiles of TILE_MAIN cover the rows from
+ * the first on, and the least tile that holds them those that are left. A few rows more than tiles of
+ * TILE_MAIN cover share the unpacked weights of the last of these: 17 rows are a tile of 8 and one of
+ * 10. */
 #define G_TILE_SHIFT 8
-#define TILE_MAX 8
-#define TILES 8, 6, 4, 2, 1 /* all of them */
-#define N_TILES 5
-#define TILE_OF(left) ((left) > 6u ? 8u : (left) > 4u ? 6u : (left) > 2u ? 4u : (left))
+#define TILE_MAIN 8
+#define TILES 12, 10, 8, 6, 4, 2, 1 /* all of them */
+#define N_TILES 7
+#define MAIN_TILES(n) ((n) < 9u ? 0u : ((n) + 3u) / 8u - 1u) /* leaves 1 to 12 */
+#define TILE_OF(left)                                                                              \
+    ((left) > 10u  ? 12u                                                                           \
+     : (left) > 8u ? 10u                                                                           \
+     : (left) > 6u ? 8u                                                                            \
+     : (left) > 4u ? 6u                                                                            \
+     : (left) > 2u ? 4u                                                                            \
+                   : (left))
 
 /* exchange buffer */
 #define X_WORDS 128

@@ -17,13 +17,15 @@ typedef struct builder {
     const otr_model *model;
     const hparams *h;
     const tuning *t;
-    bool waits; /* of the next operation */
+    bool waits;                  /* of the next operation */
+    const gpu_buffer *quantised; /* what l->quantised holds, since the last barrier */
 } builder;
 
 /* Every operation of a group but the first of parallel ones waits for the ones before. */
 static void then(builder *b)
 {
     b->waits = true;
+    b->quantised = NULL;
 }
 
 static otr_result kernel(const builder *b, const char *name, const char *format,
@@ -46,7 +48,7 @@ static enum operation_kind kind_of(const char *kernel_name)
     } kinds[] = {
         {"rmsnorm", OPERATION_NORM},       {"rope", OPERATION_ELEMENTWISE},
         {"swiglu", OPERATION_ELEMENTWISE}, {"embed", OPERATION_ELEMENTWISE},
-        {"sample", OPERATION_SAMPLE},
+        {"sample", OPERATION_SAMPLE},      {"quantise", OPERATION_ELEMENTWISE},
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -150,9 +152,9 @@ static otr_result add_matmul(builder *b, const char *format, uint32_t n_outputs,
     return result;
 }
 
-/* GPUs: matvec for up to MAX_ROWS rows, matmul for prefill. */
-static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs, bool output_rows,
-                             operation *op)
+/* The paths of up to MAX_ROWS rows, with matvec or matvec_dot. */
+static otr_result plan_matvec(const builder *b, const char *name, const char *format,
+                              uint32_t n_outputs, bool output_rows, operation *op)
 {
     const tuning *t = b->t;
     gpu *g = b->l->gpu;
@@ -160,14 +162,27 @@ static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs,
     uint32_t subgroups = g->tier >= 1 ? t->matvec_subgroups : 1;
     const uint32_t constants[] = {lanes * subgroups, lanes, t->matvec_outputs, 32, 8};
     const uint32_t one_row[] = {lanes * subgroups, lanes, t->matvec_outputs, 32, 1};
-    otr_result result = kernel(b, "matvec", format, constants, 5, true, &op->pipeline[PATH_ROWS]);
+    char shader[64];
 
+    snprintf(shader, sizeof shader, "%s_%s%s", name, format,
+             strcmp(name, "matvec") ? ""
+             : g->tier >= 1         ? "_t1"
+                                    : "_t0");
+    otr_result result = kernel_get(g, shader, constants, 5, g->tier >= 1, &op->pipeline[PATH_ROWS]);
     if (result == OTR_OK)
-        result = kernel(b, "matvec", format, one_row, 5, true, &op->pipeline[PATH_ONE]);
-
+        result = kernel_get(g, shader, one_row, 5, g->tier >= 1, &op->pipeline[PATH_ONE]);
     op->grid[PATH_ROWS] = lane_grid(b->l, groups(n_outputs, subgroups * t->matvec_outputs), 0,
                                     output_rows, 0);
     op->grid[PATH_ONE] = op->grid[PATH_ROWS];
+    return result;
+}
+
+/* GPUs: matvec for up to MAX_ROWS rows, matmul for prefill. */
+static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs, bool output_rows,
+                             operation *op)
+{
+    otr_result result = plan_matvec(b, "matvec", format, n_outputs, output_rows, op);
+
     if (result == OTR_OK && !output_rows) { /* there are never many rows with logits */
         result = add_matmul(b, format, n_outputs, op);
     } else {
@@ -177,13 +192,63 @@ static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs,
     return result == OTR_OK ? lane_add(b->l, op) : result;
 }
 
+static bool uses_dot8(const builder *b, const weight *w)
+{
+    return b->l->gpu->uses_dot8 && !b->t->direct_outputs && w->repack->has_dot8;
+}
+
+/* Tier 2: x in 8 bits, unless l->quantised holds it. Prefill has no use for it. */
+static otr_result add_quantised(builder *b, const gpu_buffer *x, uint32_t k, uint32_t x_stride,
+                                bool output_rows)
+{
+    const uint32_t n_blocks = k / QUANTISED_BLOCK, lanes = b->t->elementwise_lanes;
+    const uint32_t push[] = {n_blocks, x_stride};
+    const binding bindings[] = {whole(x), whole(&b->l->quantised)};
+
+    if (b->quantised == x)
+        return OTR_OK;
+    otr_result result = add(b, "quantise", NULL, &lanes, 1, bindings, 2, push, sizeof push,
+                            groups(n_blocks, lanes), 1, output_rows);
+    if (result == OTR_OK)
+        b->l->operations[b->l->n_operations - 1].pipeline[PATH_PREFILL] = VK_NULL_HANDLE;
+    then(b);
+    b->quantised = x;
+    return result;
+}
+
+/* Tier 2: matvec_dot for up to MAX_ROWS rows; op, with its set and pushes, stays for prefill. */
+static otr_result add_dot(builder *b, const weight *w, uint32_t n_outputs, const binding *bindings,
+                          bool output_rows, operation *op)
+{
+    const char *format = w->repack->shader;
+    binding quantised[4] = {bindings[0], whole(&b->l->quantised), bindings[2], bindings[3]};
+    operation dot = *op;
+    otr_result result = lane_bind(b->l, quantised, 4, &dot.set);
+
+    dot.push[5] = w->n_chunks * w->repack->chunk / QUANTISED_BLOCK * QUANTISED_WORDS;
+    if (result == OTR_OK)
+        result = plan_matvec(b, "matvec_dot", format, n_outputs, output_rows, &dot);
+    if (result == OTR_OK)
+        result = lane_add(b->l, &dot);
+    if (result != OTR_OK || output_rows)
+        return result;
+    result = add_matmul(b, format, n_outputs, op);
+    return result == OTR_OK ? lane_add(b->l, op) : result;
+}
+
 /* y[r][y_offset + o] = W x[r] (+ bias[bias_offset + o]) (+ y): for each part of W. */
 static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, uint32_t x_stride,
                              const gpu_buffer *y, uint32_t y_stride, uint32_t y_offset,
                              const weight *bias, uint32_t bias_offset, uint32_t flags)
 {
-    bool waits = b->waits;
+    otr_result result = OTR_OK;
 
+    if (uses_dot8(b, w))
+        result = add_quantised(b, x, w->n_chunks * w->repack->chunk, x_stride,
+                               flags & MATVEC_OUT_ROWS);
+    if (result != OTR_OK)
+        return result;
+    bool waits = b->waits;
     if (bias && weight_exists(bias))
         flags |= MATVEC_BIAS;
     for (uint32_t i = 0; i < w->n_parts; i++) {
@@ -202,14 +267,15 @@ static otr_result add_matrix(builder *b, const weight *w, const gpu_buffer *x, u
                            bias_offset + p->first_row,
                            0};
         operation op = {.kind = OPERATION_MATRIX, .n_push = sizeof push / 4, .waits = waits};
-        otr_result result;
 
         if (flags & MATVEC_BIAS)
             bindings[3] = vector_of(bias);
         memcpy(&push[10], &p->scale, sizeof p->scale);
         memcpy(op.push, push, sizeof push);
         result = lane_bind(b->l, bindings, 4, &op.set);
-        if (result == OTR_OK)
+        if (result == OTR_OK && uses_dot8(b, w))
+            result = add_dot(b, w, p->n_rows, bindings, flags & MATVEC_OUT_ROWS, &op);
+        else if (result == OTR_OK)
             result = (b->t->direct_outputs ? add_direct : add_matvec)(
                 b, w->repack->shader, p->n_rows, flags & MATVEC_OUT_ROWS, &op);
         if (result != OTR_OK)
@@ -412,7 +478,7 @@ uint32_t transformer_n_sets(const otr_model *model)
         for (int id = WEIGHT_FIRST_PER_LAYER; id < N_WEIGHTS; id++)
             n += model_weight(model, (enum weight_id)id, layer)->n_parts;
     }
-    return n;
+    return model->gpu->uses_dot8 ? 2 * n : n; /* matrices have two, and their inputs one more */
 }
 
 otr_result transformer_build(lane *l)

@@ -117,8 +117,9 @@ void main()
         uint tile = source >> G_TILE_SHIFT;
         uint groups_y = rows_per_y == 0u ? 1u : (n + rows_per_y - 1u) / rows_per_y;
         if (tile != 0u) {
-            uint left = n % TILE_MAX;
-            groups_y = (tile == TILE_MAX ? n / TILE_MAX : 0u) + (tile == TILE_OF(left) ? 1u : 0u);
+            uint mains = MAIN_TILES(n);
+            uint left = n - mains * TILE_MAIN;
+            groups_y = (tile == TILE_MAIN ? mains : 0u) + (tile == TILE_OF(left) ? 1u : 0u);
         }
         uint args = LANE_ARGS + 4 * i;
         lane_words[args] = n == 0u || groups_y == 0u ? 0u : lane_words[grid + G_X];

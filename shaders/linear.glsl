@@ -1,5 +1,5 @@
-// Interface of the kernels that multiply by a weight matrix, matvec.comp, matvec_direct.comp, matmul.comp
-// and matmul_cooperative.comp:
+// Interface of the kernels that multiply by a weight matrix, matvec.comp, matvec_dot.comp,
+// matvec_direct.comp, matmul.comp and matmul_cooperative.comp:
 // y[r][o] = sum over k of w[o][k] * x[r][k] (+ bias[o]) (+ y[r][o]), or for SwiGLU
 // y[r][o / 2] = silu(sum[o]) * sum[o + 1] of even o: the rows of gate and up alternate in w.
 // An invocation has pairs of neighbouring outputs, so that it can finish such a pair by itself.
@@ -23,7 +23,11 @@ layout(push_constant) uniform Push {
 #include "weights.glsl"
 
 layout(set = 0, binding = 1, std430) readonly buffer X {
+#ifdef WEIGHTS_DOT
+    uvec4 x[]; // as quantise.comp leaves it
+#else
     vec4 x[];
+#endif
 };
 layout(set = 0, binding = 2, std430) buffer Y {
     float y[];

@@ -5,9 +5,9 @@
 // A software device runs the lanes of a workgroup as one vector. It loads from an address that all lanes
 // share once, but from differing addresses lane by lane, and barriers are dear. So each invocation has
 // OUTPUTS outputs of its own, in pairs that are 2 * LANES apart: it unpacks their weights once for a tile of
-// up to 8 rows, and all lanes read the same activations. A sum is one chain of fma in the order of k over dequantised
+// up to 12 rows, and all lanes read the same activations. A sum is one chain of fma in the order of k over dequantised
 // weights, whatever the number of rows and the sizes here.
-// Loop iterations of an invocation: k / WEIGHTS_CHUNK x row tiles: at k = 65,536, F32, 17 rows 16,384 x 3.
+// Loop iterations of an invocation: k / WEIGHTS_CHUNK: at k = 65,536, F32, 16,384.
 #extension GL_GOOGLE_include_directive : require
 #include "step_state.h"
 #include "state.glsl"
@@ -35,14 +35,24 @@ layout(constant_id = 3) const uint TILE_ROWS = 8;
 #define TILE 8
 #include "matvec_direct_tile.glsl"
 #undef TILE
+#define TILE 10
+#include "matvec_direct_tile.glsl"
+#undef TILE
+#define TILE 12
+#include "matvec_direct_tile.glsl"
+#undef TILE
 
 void main()
 {
     uint rows = linear_rows();
-    // Tiles of 8 cover the rows from the first on, the others what is left after them.
-    uint row = TILE_ROWS == 8 ? gl_WorkGroupID.y * 8 : rows / 8 * 8;
+    // Tiles of TILE_MAIN cover the rows from the first on, the others what is left after them.
+    uint row = TILE_MAIN * (TILE_ROWS == TILE_MAIN ? gl_WorkGroupID.y : MAIN_TILES(rows));
     uint first = workgroup_index() * LANES * OUTPUTS + 2 * gl_LocalInvocationID.x;
     uint left = min(rows - row, TILE_ROWS);
+    if (TILE_ROWS == 12)
+        tile_12(first, row, left);
+    if (TILE_ROWS == 10)
+        tile_10(first, row, left);
     if (TILE_ROWS == 8)
         tile_8(first, row, left);
     if (TILE_ROWS == 6)

@@ -1,4 +1,4 @@
-// One tile of TILE rows of matvec.comp, of which `left` exist (the others are computed from row 0 of the
+// One tile of TILE rows of matvec.comp or matvec_dot.comp, of which `left` exist (the others are computed from row 0 of the
 // tile and not stored). Included once per TILE; the arithmetic of a row is the same in each.
 #define TILE_NAME_(n) tile_##n
 #define TILE_NAME(n) TILE_NAME_(n)
@@ -17,6 +17,31 @@ void TILE_NAME(TILE)(uint first, uint row, uint left, uint lane)
         weights w[OUTPUTS];
         for (uint o = 0; o < OUTPUTS; o++)
             w[o] = weights_load(min(first + o, m - 1), chunk);
+#ifdef WEIGHTS_DOT
+        // A chunk is half a block of activations.
+        ivec4 bytes[OUTPUTS];
+        for (uint o = 0; o < OUTPUTS; o++)
+            bytes[o] = weights_bytes(w[o]);
+        for (uint r = 0; r < TILE; r++) {
+            uint at = x_row[r] + chunk / 2 * 3;
+            ivec4 in16 = ivec4(x[at + (chunk & 1u)]);
+            uvec4 block = x[at + 2];
+            float in_scale = uintBitsToFloat(block.x);
+            int in_sum = int((chunk & 1u) == 0u ? block.y : block.z);
+            for (uint o = 0; o < OUTPUTS; o++) {
+                int part = packed_dot(bytes[o].x, in16.x, 0) + packed_dot(bytes[o].y, in16.y, 0) +
+                           packed_dot(bytes[o].z, in16.z, 0) + packed_dot(bytes[o].w, in16.w, 0) -
+                           WEIGHTS_BYTE_OFFSET * in_sum;
+                precise float scale = w[o].scale * in_scale;
+                sums[o][r] = fma(scale, float(part), sums[o][r]);
+#if WEIGHTS_HAS_BIAS
+                precise float bias_scale = w[o].bias * in_scale;
+                sums[o][r] = fma(bias_scale, float(in_sum), sums[o][r]);
+#endif
+            }
+        }
+    }
+#else
 #if WEIGHTS_HAS_SCALE
         precise float parts[OUTPUTS][TILE];
         for (uint o = 0; o < OUTPUTS; o++)
@@ -63,6 +88,7 @@ void TILE_NAME(TILE)(uint first, uint row, uint left, uint lane)
 #endif
 #undef PARTS
     }
+#endif
 
 #if TIER >= 1
     // Loops over all of an array, which Mesa surely unrolls: the sums stay in registers.

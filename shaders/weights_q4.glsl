@@ -28,6 +28,22 @@ weights weights_load(uint row, uint chunk)
 #endif
 }
 
+// The whole chunk, four weights in a word, for matvec_dot.comp: q = byte - WEIGHTS_BYTE_OFFSET.
+#if WEIGHTS_HAS_BIAS
+#define WEIGHTS_BYTE_OFFSET 0
+#else
+#define WEIGHTS_BYTE_OFFSET 8
+#endif
+
+ivec4 weights_bytes(weights w)
+{
+    uvec4 words = uvec4(w.words.x, w.words.x >> 4, w.words.y, w.words.y >> 4) & 0x0f0f0f0fu;
+#if !WEIGHTS_HAS_BIAS
+    words ^= 0x08080808u; // the sign
+#endif
+    return ivec4(words);
+}
+
 vec4 weights_unpack(weights w, uint quad)
 {
     uint word = w.words[quad >> 1];

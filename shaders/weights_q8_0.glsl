@@ -15,6 +15,14 @@ weights weights_load(uint row, uint chunk)
     return weights(weights128[index], plane_half(plane1, index >> 1));
 }
 
+// The whole chunk, four weights in a word, for matvec_dot.comp: q = byte - WEIGHTS_BYTE_OFFSET.
+#define WEIGHTS_BYTE_OFFSET 0
+
+ivec4 weights_bytes(weights w)
+{
+    return ivec4(w.words);
+}
+
 vec4 weights_unpack(weights w, uint quad)
 {
     return bytes_signed(w.words[quad]);

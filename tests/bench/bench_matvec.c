@@ -130,12 +130,12 @@ int main(int argc, char **argv)
         s.rows_per_y = s.constants[3];
         snprintf(shader, sizeof shader, "matvec_%s_t%d", info->shader, g->tier >= 1);
     } else if (is_direct) {
-        uint32_t tile = s.rows > 4 ? 8 : s.rows > 2 ? 4 : s.rows, d[4] = {8, 8, 8, tile};
+        uint32_t d[4] = {8, 8, 8, TILE_OF(s.rows)}; /* up to 12 rows: one tile */
         for (int i = 0; i < 4; i++)
             s.constants[i] = s.constants[i] ? s.constants[i] : d[i];
         s.n_constants = 4;
         s.outputs_per_group = s.constants[1] * s.constants[2];
-        s.rows_per_y = 8;
+        s.rows_per_y = s.constants[3];
         snprintf(shader, sizeof shader, "matvec_direct_%s", info->shader);
     } else {
         uint32_t d[6] = {128, 64, 64, 32, 4, 8};
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
                                                                : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER};
         g->vk.vkUpdateDescriptorSets(g->device, 1, &write, 0, NULL);
     }
-    uint32_t push[10] = {s.m, padded / info->chunk, words[1], words[2], words[3], padded, s.m};
+    uint32_t push[11] = {s.m, padded / info->chunk, words[1], words[2], words[3], padded, s.m};
     uint32_t groups = (s.m + s.outputs_per_group - 1) / s.outputs_per_group;
     uint32_t groups_y = (s.rows + s.rows_per_y - 1) / s.rows_per_y;
     if (record_begin(g, pool, "bench", &commands))

@@ -32,7 +32,7 @@ static void add_matvec(linear_kernel *out, const char *format, uint32_t tier, ui
     snprintf(out->shader, sizeof out->shader, "matvec_%s_t%u", format, tier);
 }
 
-static const uint32_t direct_tiles[N_DIRECT_TILES] = {8, 6, 4, 2, 1};
+static const uint32_t direct_tiles[N_DIRECT_TILES] = {12, 10, 8, 6, 4, 2, 1};
 
 static void add_direct(linear_kernel *out, const char *format, uint32_t lanes, uint32_t outputs)
 {
@@ -214,8 +214,11 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
     const gpu_buffer *buffers[KERNEL_STORAGE_BUFFERS] = {&w->buffer, run->x, run->y, run->bias};
     uint32_t *words = state->mapped;
     uint32_t groups_x = (w->m + kernel->outputs_per_group - 1) / kernel->outputs_per_group;
-    uint32_t left = run->rows % 8; /* rows after the last whole tile of 8 */
-    uint32_t last_tile = left == 3 ? 4 : left == 5 ? 6 : left == 7 ? 8 : left;
+    /* Up to four rows more than tiles of 8 cover go with the last of these. */
+    uint32_t after = run->rows % 8,
+             n_eights = run->rows / 8 - (run->rows > 8 && after >= 1 && after <= 4);
+    uint32_t left = run->rows - 8 * n_eights;
+    uint32_t last_tile = left < 3 ? left : (left + 1) / 2 * 2;
 
     memcpy(&push[10], &scale, sizeof scale);
     /* The other count is wrong on purpose. */
@@ -226,7 +229,7 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
         if (kernel->rows_per_group)
             groups_y = (run->rows + kernel->rows_per_group - 1) / kernel->rows_per_group;
         else
-            groups_y = (t == 0 ? run->rows / 8 : 0) + (direct_tiles[t] == last_tile);
+            groups_y = (direct_tiles[t] == 8 ? n_eights : 0) + (direct_tiles[t] == last_tile);
         if (groups_y)
             harness_run(h, kernel->rows_per_group ? kernel->pipeline : kernel->tiles[t], buffers,
                         state, push, sizeof push, run->fold ? (groups_x + 1) / 2 : groups_x,

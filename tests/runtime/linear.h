@@ -17,7 +17,7 @@ extern const enum tensor_format linear_formats[];
 #define N_LINEAR_FORMATS 16
 
 /* Rows of matvec_direct's tiles. */
-#define N_DIRECT_TILES 5
+#define N_DIRECT_TILES 7
 /* One kernel with its sizes. */
 typedef struct linear_kernel {
     char shader[32];

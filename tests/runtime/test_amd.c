@@ -83,8 +83,9 @@ static void compile(compilation *c, const char *shader, const uint32_t *constant
     c->n++;
 }
 
-static void compile_format(compilation *c, const tuning *t, const char *format)
+static void compile_format(compilation *c, const tuning *t, const repack_info *repack)
 {
+    const char *format = repack->shader;
     const uint32_t *m = t->matmul, lanes = c->g->subgroup_size;
     const uint32_t tiled[] = {m[0] / m[3] * (m[1] / m[4]), m[0], m[1], m[2], m[3], m[4]};
     uint32_t tier1[] = {lanes * t->matvec_subgroups, lanes, t->matvec_outputs, 32, 0};
@@ -98,6 +99,11 @@ static void compile_format(compilation *c, const tuning *t, const char *format)
         snprintf(shader, sizeof shader, "matvec_%s_t0", format);
         compile(c, shader, tier0, 5, false);
     }
+    if (repack->has_dot8)
+        for (tier1[4] = 1; tier1[4] <= 8; tier1[4] += 7) {
+            snprintf(shader, sizeof shader, "matvec_dot_%s", format);
+            compile(c, shader, tier1, 5, true);
+        }
     snprintf(shader, sizeof shader, "matmul_%s", format);
     compile(c, shader, tiled, 6, false);
     snprintf(shader, sizeof shader, "embed_%s", format);
@@ -116,7 +122,7 @@ START_TEST(every_kernel_compiles)
     setenv("VK_DRIVER_FILES", icd.gl_pathv[0], 1);
     setenv("VK_ICD_FILENAMES", icd.gl_pathv[0], 1);
     setenv("RADV_FORCE_FAMILY", families[_i], 1);
-    setenv("OUTRIDER_DEBUG", "statistics", 1);
+    setenv("OUTRIDER_DEBUG", "statistics,dot8", 1);
     globfree(&icd);
     params.log = read_line;
     params.log_user = &s;
@@ -124,7 +130,7 @@ START_TEST(every_kernel_compiles)
     params.cache_dir = ""; /* so that everything is compiled */
     ck_assert_int_eq(otr_context_create(&params, &context), OTR_OK);
     ck_assert_int_eq(gpu_open(context, 0, false, &c.g), OTR_OK);
-    ck_assert_int_eq(c.g->tier, 1);
+    ck_assert_int_eq(c.g->tier, 2);
 
     const tuning found = tuning_find(c.g), *t = &found;
     printf("%s\n  %-18s", c.g->info->name, "kernel");
@@ -133,7 +139,7 @@ START_TEST(every_kernel_compiles)
     printf("\n");
     for (uint32_t id = 0; id < 64; id++)
         if (repack_find((enum tensor_format)id))
-            compile_format(&c, t, repack_find((enum tensor_format)id)->shader);
+            compile_format(&c, t, repack_find((enum tensor_format)id));
     for (uint32_t head_size = 32; head_size <= 256; head_size *= 2) {
         for (int i = 0; i < 4; i++) {
             const attention_shape shape = {8, 2, head_size, (otr_cache_type)(i / 2)};
@@ -147,6 +153,7 @@ START_TEST(every_kernel_compiles)
     compile(&c, "rmsnorm", norm, 2, false);
     compile(&c, "rope_f16", &t->elementwise_lanes, 1, false);
     compile(&c, "rope_q8", &t->elementwise_lanes, 1, false);
+    compile(&c, "quantise", &t->elementwise_lanes, 1, false);
     compile(&c, "swiglu", &t->elementwise_lanes, 1, false);
     compile(&c, "sample", &t->sample_lanes, 1, false);
     compile(&c, "begin", NULL, 0, false);

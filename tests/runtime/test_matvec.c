@@ -186,33 +186,46 @@ typedef struct format_kernels {
     uint64_t seed;
 } format_kernels;
 
+/* Row counts from 1, every `step`, against MAX_ROWS rows and those against the reference. */
+static void shape_is_right(format_kernels *f, shape s, enum weights_kind kind, uint32_t step)
+{
+    problem p;
+
+    problem_create(&p, &f->h, f->info, s.m, s.k, MAX_ROWS, kind, &f->seed);
+    for (uint32_t c = 0; c < f->n_kernels; c++) {
+        const linear_kernel *kernel = &f->kernels[c];
+
+        run_rows(&p, kernel, MAX_ROWS, false);
+        check_untouched(&p, kernel, MAX_ROWS);
+        check_reference(&p, kernel);
+        /* Forms of one kernel (the same shader) must agree, whatever their sizes. */
+        if (c > 0 && strcmp(kernel->shader, f->kernels[c - 1].shader) == 0)
+            check_same_bits(&p, kernel, MAX_ROWS);
+        else
+            keep_expected(&p);
+        for (uint32_t n_rows = 1; n_rows < MAX_ROWS; n_rows += step) {
+            run_rows(&p, kernel, n_rows, n_rows % 5 == 0);
+            check_untouched(&p, kernel, n_rows);
+            check_same_bits(&p, kernel, n_rows);
+        }
+    }
+    problem_destroy(&p);
+}
+
 static void rows_are_right_and_alike(format_kernels *f)
 {
-    for (int i = 0; i < N_SHAPES; i++) {
-        shape s = shape_of(f->info, i);
-        problem p;
+    for (int i = 0; i < N_SHAPES; i++)
+        shape_is_right(f, shape_of(f->info, i), i % 2 ? WEIGHTS_WIDE : WEIGHTS_EVEN, 1);
+}
 
-        problem_create(&p, &f->h, f->info, s.m, s.k, MAX_ROWS, i % 2 ? WEIGHTS_WIDE : WEIGHTS_EVEN,
-                       &f->seed);
-        for (uint32_t c = 0; c < f->n_kernels; c++) {
-            const linear_kernel *kernel = &f->kernels[c];
+/* From the shortest rows to those of large models, each twice as long. */
+static void rows_of_all_lengths_are_right(format_kernels *f)
+{
+    uint32_t block = format_find(f->info->format)->block_size;
 
-            run_rows(&p, kernel, MAX_ROWS, false);
-            check_untouched(&p, kernel, MAX_ROWS);
-            check_reference(&p, kernel);
-            /* Forms of one kernel (the same shader) must agree, whatever their sizes. */
-            if (c > 0 && strcmp(kernel->shader, f->kernels[c - 1].shader) == 0)
-                check_same_bits(&p, kernel, MAX_ROWS);
-            else
-                keep_expected(&p);
-            for (uint32_t n_rows = 1; n_rows < MAX_ROWS; n_rows++) {
-                run_rows(&p, kernel, n_rows, n_rows % 5 == 0);
-                check_untouched(&p, kernel, n_rows);
-                check_same_bits(&p, kernel, n_rows);
-            }
-        }
-        problem_destroy(&p);
-    }
+    for (uint32_t k = 32; k <= 16384; k *= 2)
+        if (k % block == 0)
+            shape_is_right(f, (shape){k % 3 + 2, k}, WEIGHTS_EVEN, 15);
 }
 
 /* The last rows alone: what was row n_rows - 5 is row 0. */
@@ -415,6 +428,7 @@ START_TEST(every_format)
     harness_open(&f.h);
     f.n_kernels = make_kernels(&f.h, f.info, f.kernels);
     rows_are_right_and_alike(&f);
+    rows_of_all_lengths_are_right(&f);
     cuts_of_many_rows_are_alike(&f);
     flags_add_bias_and_residual(&f);
     pairs_go_through_swiglu(&f);
