@@ -358,7 +358,7 @@ static void tell(const generation *g, const block_result *block, const block_tim
         .size = sizeof told,
         .drafter = flags[d->drafter],
         .pipelined = d->drafter == DRAFTER_MODEL && d->schedule == SCHEDULE_PIPELINED,
-        .was_ready = was_ready && d->drafter == DRAFTER_MODEL,
+        .was_ready = was_ready,
         .reason = decision_reason_string(d->reason),
         .drafted = block->drafted,
         .accepted = block->accepted,
@@ -410,8 +410,8 @@ static otr_result next_block(generation *g)
     block_result block = {0};
     uint32_t root = s->n_tokens - 1;
     block_times times = {.start_ns = clock_ns()};
-    bool was_ready = g->n_ahead > 0;
     otr_result result = decide(g, root);
+    bool was_ready = g->n_ahead > 0 && g->decision.drafter == DRAFTER_MODEL;
 
     if (result == OTR_OK)
         result = run_block(g, root, &times, &block);

@@ -63,11 +63,17 @@ enum lane_path chain_write_root(otr_session *s, uint32_t root)
     return rows == 1 ? PATH_ONE : PATH_ROWS;
 }
 
-bool chain_add_parameters(otr_session *s, submission *sub)
+bool chain_add_steps(otr_session *s, const lane_link *link, submission *sub, uint32_t root,
+                     uint32_t n_steps)
 {
+    enum lane_path path = chain_write_root(s, root);
     bool ok = !s->chain.new_parameters ||
               submission_add(sub, s->chain.link.begin[BEGIN_GENERATE], 0);
+
     s->chain.new_parameters = false;
+    for (uint32_t i = 0; i < n_steps && ok; i++)
+        ok = lane_add_draft_step(s->draft, link, sub, i ? BEGIN_DRAFT : BEGIN_CHAIN,
+                                 i ? PATH_ONE : path);
     return ok;
 }
 
@@ -75,16 +81,11 @@ otr_result chain_start(otr_session *s, uint32_t root, uint32_t n_steps)
 {
     chain *c = &s->chain;
     submission *sub = &c->submission;
-    enum lane_path path = chain_write_root(s, root);
 
     c->start_ns = clock_ns();
     c->root = root;
     submission_clear(sub);
-    bool ok = chain_add_parameters(s, sub);
-    for (uint32_t i = 0; i < n_steps && ok; i++)
-        ok = lane_add_draft_step(s->draft, &c->link, sub, i ? BEGIN_DRAFT : BEGIN_CHAIN,
-                                 i ? PATH_ONE : path);
-    if (!ok || !submission_add(sub, c->copy, 0))
+    if (!chain_add_steps(s, &c->link, sub, root, n_steps) || !submission_add(sub, c->copy, 0))
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
     otr_result result = submission_start(sub, &s->draft->place, "a draft");
     c->running = result == OTR_OK;

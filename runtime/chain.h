@@ -33,10 +33,12 @@ otr_result chain_create(otr_session *s, const lane_params *params);
 void chain_destroy(otr_session *s);
 
 /* Writes the request of a chain behind s->tokens[root]: the rows from the draft's length to the root;
- * returns the path that its first step takes. For a chain of one's own. */
+ * returns the path that its first step takes. */
 enum lane_path chain_write_root(otr_session *s, uint32_t root);
-/* Adds the sampling parameters when they are new. */
-bool chain_add_parameters(otr_session *s, submission *sub);
+/* Adds a chain of n_steps behind s->tokens[root] to a submission: the sampling parameters when they are
+ * new, and the steps, with the commands of `link`. */
+bool chain_add_steps(otr_session *s, const lane_link *link, submission *sub, uint32_t root,
+                     uint32_t n_steps);
 
 /* Starts a chain of n_steps (1..OTR_MAX_DRAFT) behind s->tokens[root]; what lies behind s->n_tokens
  * there is what is drafted so far. None may be running. */

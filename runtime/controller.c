@@ -247,7 +247,7 @@ static candidate consider(const controller *c, enum drafter drafter, const contr
         plan one = {.drafter = drafter, .n_draft = 1, .schedule = only_schedule(c)};
 
         one.tokens = 1 + out.chances.at[0] + DOUBT * sqrt(mean * (1 - mean) / sure);
-        one.ms = plan_block_ms(c, &one, 0, false, false);
+        one.ms = plan_block_ms(c, &one, 0, false);
         if (plan_rate(&one) > plan_rate(&out.plan))
             out.plan = one;
     }
@@ -296,7 +296,7 @@ static bool probe(const controller *c, enum drafter drafter, const candidate *k,
     plan p = {.drafter = drafter, .n_draft = n_draft < k->most ? n_draft : k->most};
     p.schedule = drafter == DRAFTER_NGRAM ? SCHEDULE_SERIAL : only_schedule(c);
     p.tokens = 1;
-    p.ms = plan_block_ms(c, &p, 0, false, false);
+    p.ms = plan_block_ms(c, &p, 0, false);
     take(c, &p, &k->chances, REASON_PROBE, d);
     return true;
 }

@@ -8,7 +8,7 @@ double plan_rate(const plan *p)
     return p->ms > 0 ? p->tokens / p->ms : 0;
 }
 
-double plan_block_ms(const controller *c, const plan *p, double whole, bool ready, bool optimistic)
+double plan_block_ms(const controller *c, const plan *p, double whole, bool optimistic)
 {
     double verify = times_target_ms(c, p->n_draft + 1, optimistic);
 
@@ -17,7 +17,7 @@ double plan_block_ms(const controller *c, const plan *p, double whole, bool read
     double chain = p->n_draft * controller_draft_ms(c);
     double ahead = chain + controller_draft_ms(c);
     if (p->schedule == SCHEDULE_SERIAL)
-        return verify + (ready ? 0 : chain);
+        return verify + chain;
     double shorter = ahead < verify ? ahead : verify;
     double together = ahead + verify - c->overlap * shorter;
     return whole * together + (1 - whole) * (chain + verify + (1 - c->overlap) * shorter);
@@ -54,7 +54,7 @@ plan plan_best(const controller *c, enum drafter drafter, enum schedule schedule
         tokens += survival;
         plan p = {.drafter = drafter, .schedule = schedule, .n_draft = k, .tokens = tokens};
         p.ms = plan_block_ms(c, &p, survival * (k < CONTROLLER_MAX_DRAFT ? a->at[k] : a->mean),
-                             false, optimistic) +
+                             optimistic) +
                extra_ms;
         if (!any ? plan_rate(&p) > start : plan_rate(&p) > plan_rate(&best)) {
             best = p;

@@ -21,9 +21,9 @@ typedef struct chances {
 /* Tokens a ms. */
 double plan_rate(const plan *p);
 /* Time of a block whose chance of full acceptance, with the guess of the bonus token, is `whole`: with
- * an overlap of 1 and pipelined it is whole max(v, (K + 1) c) + (1 - whole) (v + K c). ready: drafted
- * already; optimistic: about row counts never measured. */
-double plan_block_ms(const controller *c, const plan *p, double whole, bool ready, bool optimistic);
+ * an overlap of 1 and pipelined it is whole max(v, (K + 1) c) + (1 - whole) (v + K c).
+ * optimistic: about row counts never measured. */
+double plan_block_ms(const controller *c, const plan *p, double whole, bool optimistic);
 chances plan_chances(const controller *c, enum drafter drafter, const controller_context *x);
 /* The best K, 1 to `most`, of a drafter and schedule, with extra_ms on top of each block. n_draft 0:
  * none is better than plain decoding. */

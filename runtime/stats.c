@@ -35,7 +35,7 @@ void stats_block(stats_log *log, const block_result *block, const controller_dec
     s->blocks++;
     s->plain_blocks += n_requested == 0;
     s->ngram_blocks += decision->drafter == DRAFTER_NGRAM;
-    s->ready_blocks += was_ready && decision->drafter == DRAFTER_MODEL;
+    s->ready_blocks += was_ready;
     if (decision->drafter == DRAFTER_MODEL && decision->schedule == SCHEDULE_PIPELINED)
         s->pipelined_blocks++;
     s->drafted += block->drafted;

@@ -29,15 +29,12 @@ static void then(builder *b)
 }
 
 static otr_result kernel(const builder *b, const char *name, const char *format,
-                         const uint32_t *constants, uint32_t n, bool tiered, VkPipeline *out)
+                         const uint32_t *constants, uint32_t n, VkPipeline *out)
 {
     char shader[64];
-    gpu *g = b->l->gpu;
-    snprintf(shader, sizeof shader, "%s%s%s%s", name, format ? "_" : "", format ? format : "",
-             !tiered        ? ""
-             : g->tier >= 1 ? "_t1"
-                            : "_t0");
-    return kernel_get(g, shader, constants, n, tiered && g->tier >= 1, out);
+
+    snprintf(shader, sizeof shader, "%s%s%s", name, format ? "_" : "", format ? format : "");
+    return kernel_get(b->l->gpu, shader, constants, n, false, out);
 }
 
 static enum operation_kind kind_of(const char *kernel_name)
@@ -64,7 +61,7 @@ static otr_result add(builder *b, const char *name, const char *format, const ui
                       bool output_rows)
 {
     operation op = {.kind = kind_of(name), .n_push = push_bytes / 4, .waits = b->waits};
-    otr_result result = kernel(b, name, format, constants, n_constants, false, &op.pipeline[0]);
+    otr_result result = kernel(b, name, format, constants, n_constants, &op.pipeline[0]);
 
     if (result == OTR_OK)
         result = lane_bind(b->l, bindings, n_bindings, &op.set);
@@ -110,7 +107,7 @@ static otr_result add_direct(builder *b, const char *format, uint32_t n_outputs,
 
     for (size_t i = 0; i < N_TILES; i++) {
         uint32_t constants[] = {lanes, lanes, outputs, tiles[i]};
-        otr_result result = kernel(b, "matvec_direct", format, constants, 4, false,
+        otr_result result = kernel(b, "matvec_direct", format, constants, 4,
                                    &op->pipeline[PATH_ROWS]);
         if (result != OTR_OK)
             return result;
@@ -146,15 +143,16 @@ static otr_result add_matmul(builder *b, const char *format, uint32_t n_outputs,
         result = kernel_get(b->l->gpu, shader, sizes.constants, COOPERATIVE_CONSTANTS, true,
                             &op->pipeline[PATH_PREFILL]);
     } else {
-        result = kernel(b, "matmul", format, tiled, 6, false, &op->pipeline[PATH_PREFILL]);
+        result = kernel(b, "matmul", format, tiled, 6, &op->pipeline[PATH_PREFILL]);
     }
     op->grid[PATH_PREFILL] = lane_grid(b->l, groups(n_outputs, outputs), rows, false, 0);
     return result;
 }
 
-/* The paths of up to MAX_ROWS rows, with matvec or matvec_dot. */
+/* The paths of up to MAX_ROWS rows, with matvec or matvec_dot; suffix: of the shader's name. */
 static otr_result plan_matvec(const builder *b, const char *name, const char *format,
-                              uint32_t n_outputs, bool output_rows, operation *op)
+                              const char *suffix, uint32_t n_outputs, bool output_rows,
+                              operation *op)
 {
     const tuning *t = b->t;
     gpu *g = b->l->gpu;
@@ -164,10 +162,7 @@ static otr_result plan_matvec(const builder *b, const char *name, const char *fo
     const uint32_t one_row[] = {lanes * subgroups, lanes, t->matvec_outputs, 32, 1};
     char shader[64];
 
-    snprintf(shader, sizeof shader, "%s_%s%s", name, format,
-             strcmp(name, "matvec") ? ""
-             : g->tier >= 1         ? "_t1"
-                                    : "_t0");
+    snprintf(shader, sizeof shader, "%s_%s%s", name, format, suffix);
     otr_result result = kernel_get(g, shader, constants, 5, g->tier >= 1, &op->pipeline[PATH_ROWS]);
     if (result == OTR_OK)
         result = kernel_get(g, shader, one_row, 5, g->tier >= 1, &op->pipeline[PATH_ONE]);
@@ -181,7 +176,8 @@ static otr_result plan_matvec(const builder *b, const char *name, const char *fo
 static otr_result add_matvec(builder *b, const char *format, uint32_t n_outputs, bool output_rows,
                              operation *op)
 {
-    otr_result result = plan_matvec(b, "matvec", format, n_outputs, output_rows, op);
+    const char *suffix = b->l->gpu->tier >= 1 ? "_t1" : "_t0";
+    otr_result result = plan_matvec(b, "matvec", format, suffix, n_outputs, output_rows, op);
 
     if (result == OTR_OK && !output_rows) { /* there are never many rows with logits */
         result = add_matmul(b, format, n_outputs, op);
@@ -227,7 +223,7 @@ static otr_result add_dot(builder *b, const weight *w, uint32_t n_outputs, const
 
     dot.push[5] = w->n_chunks * w->repack->chunk / QUANTISED_BLOCK * QUANTISED_WORDS;
     if (result == OTR_OK)
-        result = plan_matvec(b, "matvec_dot", format, n_outputs, output_rows, &dot);
+        result = plan_matvec(b, "matvec_dot", format, "", n_outputs, output_rows, &dot);
     if (result == OTR_OK)
         result = lane_add(b->l, &dot);
     if (result != OTR_OK || output_rows)
@@ -325,7 +321,7 @@ static otr_result add_attention(builder *b, const binding *k_cache, const bindin
 
         memset(op.pipeline, 0, sizeof op.pipeline);
         memcpy(op.push, &plan.push, sizeof plan.push);
-        result = kernel(b, plan.shader, NULL, plan.constants, ATTENTION_CONSTANTS, false,
+        result = kernel(b, plan.shader, NULL, plan.constants, ATTENTION_CONSTANTS,
                         &op.pipeline[path]);
         op.grid[path] = lane_grid_positions(b->l, plan.groups_x, plan.rows_per_y, plan.split);
         if (result == OTR_OK)
@@ -334,7 +330,7 @@ static otr_result add_attention(builder *b, const binding *k_cache, const bindin
             operation combine = op;
             combine.waits = true;
             result = kernel(b, plan.combine_shader, NULL, plan.constants, ATTENTION_CONSTANTS,
-                            false, &combine.pipeline[path]);
+                            &combine.pipeline[path]);
             combine.grid[path] = lane_grid(b->l, b->h->n_heads, 1, false, 0);
             if (result == OTR_OK)
                 result = lane_add(b->l, &combine);

@@ -148,18 +148,6 @@ otr_result verify_first(otr_session *s, block_result *out)
     return result == OTR_OK ? finish(s, start, out) : result;
 }
 
-/* The draft's steps in the target's submission. */
-static bool add_chain(otr_session *s, submission *sub, uint32_t n_steps)
-{
-    enum lane_path path = chain_write_root(s, s->n_tokens - 1);
-    bool ok = chain_add_parameters(s, sub);
-
-    for (uint32_t i = 0; i < n_steps && ok; i++)
-        ok = lane_add_draft_step(s->draft, &s->draft->link, sub, i ? BEGIN_DRAFT : BEGIN_CHAIN,
-                                 i ? PATH_ONE : path);
-    return ok;
-}
-
 otr_result verify_start(otr_session *s, const block_work *work)
 {
     uint32_t n_rows = work->n_chain + work->n_proposed + 1, *request = lane_request(s->target);
@@ -173,7 +161,8 @@ otr_result verify_start(otr_session *s, const block_work *work)
         memcpy(request + Q_TOKENS, work->proposed, work->n_proposed * sizeof *request);
     submission_clear(sub);
     bool ok = submission_add(sub, s->stamp[STAMP_START], 0) &&
-              (!work->n_chain || add_chain(s, sub, work->n_chain)) &&
+              (!work->n_chain ||
+               chain_add_steps(s, &s->draft->link, sub, s->n_tokens - 1, work->n_chain)) &&
               submission_add(sub, s->stamp[STAMP_VERIFY], 0) &&
               lane_add_begin(s->target, sub, work->n_proposed ? BEGIN_PROPOSED : BEGIN_VERIFY) &&
               lane_add_layers(s->target, sub, path) && lane_add_output(s->target, sub, path) &&
