@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../suite.h"
 #include "measure_data.h"
 #include "utf8.h"
 
@@ -150,16 +151,10 @@ int main(void)
 {
     Suite *suite = suite_create("measure data");
     TCase *tcase = tcase_create("measure data");
-    SRunner *runner;
-    int n_failed;
 
     tcase_add_test(tcase, test_lines);
     tcase_add_test(tcase, test_text_is_cut_at_characters);
     tcase_add_test(tcase, test_text_and_folder);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../suite.h"
 #include "measure_stats.h"
 
 START_TEST(test_student)
@@ -233,8 +234,6 @@ int main(void)
 {
     Suite *suite = suite_create("measure statistics");
     TCase *tcase = tcase_create("measure statistics");
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, test_student);
@@ -243,9 +242,5 @@ int main(void)
     tcase_add_test(tcase, test_verdict);
     tcase_add_test(tcase, test_intervals_hold_the_truth);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

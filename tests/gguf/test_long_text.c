@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../suite.h"
 #include "special.h"
 #include "tokenizer.h"
 #include "vocab_builder.h"
@@ -174,9 +175,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tests, prose_is_fast, 0, (int)N_ELEMENTS(patterns));
     tcase_add_test(tests, many_special_tokens_are_fast);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "merge.h"
 #include "random_text.h"
 #include "special.h"
@@ -150,9 +151,5 @@ int main(void)
     tcase_add_test(tests, merging_equals_its_plain_form);
     tcase_add_test(tests, special_search_equals_its_plain_form);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

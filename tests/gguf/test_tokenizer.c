@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "random_text.h"
 #include "tokenizer.h"
 #include "utf8.h"
@@ -411,9 +412,5 @@ int main(void)
     tcase_add_test(tests, spm_bytes_blanks_and_unknown);
     tcase_add_test(tests, missing_bytes_are_an_error);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

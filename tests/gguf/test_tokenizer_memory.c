@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "tokenizer.h"
 #include "vocab_builder.h"
 
@@ -144,9 +145,5 @@ int main(void)
     tcase_add_loop_test(tests, tokenising, 0, 2);
     tcase_add_loop_test(tests, detokenising, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

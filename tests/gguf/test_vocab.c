@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "vocab.h"
 #include "special.h"
 #include "vocab_builder.h"
@@ -371,9 +372,5 @@ int main(void)
     tcase_add_test(tests, stop_tokens_by_name);
     tcase_add_test(tests, compatible_vocabularies);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -41,9 +41,17 @@ void close_context(otr_context **context)
 
 otr_model *load_model(otr_context *context, const char *path_below)
 {
+    return load_model_on(context, path_below, NULL, false);
+}
+
+otr_model *load_model_on(otr_context *context, const char *path_below, const char *device,
+                         bool separate)
+{
     otr_model_params params = otr_model_params_default();
     otr_model *model = NULL;
     params.path = source_path(path_below);
+    params.device = device;
+    params.separate_device = separate;
     ck_assert_int_eq(otr_model_load(context, &params, &model), OTR_OK);
     return model;
 }

@@ -18,6 +18,9 @@ otr_context *open_context(void);
 /* Fails the test when validation had something to say. */
 void close_context(otr_context **context);
 otr_model *load_model(otr_context *context, const char *path_below);
+/* device, separate: as in otr_model_params. */
+otr_model *load_model_on(otr_context *context, const char *path_below, const char *device,
+                         bool separate);
 otr_session *open_session(otr_model *target, otr_model *draft, uint32_t n_ctx);
 /* SwiftShader: ten times slower than lavapipe. */
 bool device_is_slow(otr_context *context);

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <string.h>
+#include <time.h>
 
 /* --------------------------------------------------------------------------- what is set up */
 
@@ -16,26 +17,14 @@ otr_context *context;
 otr_model *target, *draft;
 otr_session *session;
 
-otr_model *load_on(const char *path, const char *device, bool separate)
-{
-    otr_model_params params = otr_model_params_default();
-    otr_model *model = NULL;
-
-    params.path = source_path(path);
-    params.device = device;
-    params.separate_device = separate;
-    ck_assert_int_eq(otr_model_load(context, &params, &model), OTR_OK);
-    return model;
-}
-
 void open_kind(const struct kind *k, uint32_t n_ctx)
 {
     bool swapped = k->place == SWAPPED_DEVICES;
 
     context = open_context();
-    target = load_on(k->target, swapped ? "SwiftShader" : NULL, false);
-    draft = load_on(k->draft, k->place == OTHER_DEVICE ? "SwiftShader" : NULL,
-                    k->place == SEPARATE);
+    target = load_model_on(context, k->target, swapped ? "SwiftShader" : NULL, false);
+    draft = load_model_on(context, k->draft, k->place == OTHER_DEVICE ? "SwiftShader" : NULL,
+                          k->place == SEPARATE);
     session = open_session(target, draft, n_ctx);
 }
 
@@ -58,6 +47,13 @@ const struct mode modes[N_MODES] = {
     {"auto pipelined", OTR_DRAFTER_MODEL, OTR_SCHEDULE_PIPELINED, true, false},
     {"forced", OTR_DRAFTER_MODEL | OTR_DRAFTER_NGRAM, OTR_SCHEDULE_AUTO, true, true},
 };
+
+void *cancel_after(void *delay)
+{
+    nanosleep(delay, NULL);
+    otr_session_cancel(session);
+    return NULL;
+}
 
 static double random_share(uint64_t *random)
 {

@@ -23,7 +23,6 @@ extern otr_context *context;
 extern otr_model *target, *draft;
 extern otr_session *session;
 
-otr_model *load_on(const char *path, const char *device, bool separate);
 void open_kind(const struct kind *k, uint32_t n_ctx);
 void close_kind(void);
 
@@ -43,6 +42,9 @@ typedef struct forcing {
 /* An otr_text_callback; user is a forcing. New beliefs for the controller, so that the next block may
  * be anything. */
 bool change_mind(const char *text, size_t n_bytes, void *user);
+
+/* A thread: cancels the session's work after a struct timespec. */
+void *cancel_after(void *delay);
 
 void random_case(uint64_t *random, int number, otr_generate_params *p, int32_t *prompt,
                  size_t *n_prompt, uint32_t n_vocab);

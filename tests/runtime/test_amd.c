@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "attention.h"
 #include "format.h"
 #include "kernel.h"
@@ -169,9 +170,7 @@ int main(void)
 {
     Suite *suite = suite_create("AMD");
     TCase *tcase = tcase_create("AMD");
-    SRunner *runner;
     glob_t icd;
-    int failed;
 
     if (glob(ICD_PATTERN, 0, NULL, &icd) != 0) {
         printf("SKIP: no %s (package mesa-vulkan-drivers)\n", ICD_PATTERN);
@@ -181,9 +180,5 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, every_kernel_compiles, 0, N_FAMILIES);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "models.h"
 
 /* Positions beyond the first part (256) of the row kernels. */
@@ -173,9 +174,5 @@ int main(void)
     tcase_add_test(tests, q8_0_is_near_f16);
     tcase_add_test(tests, heads_must_hold_whole_blocks);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "chi_square.h"
 
 /* Quantiles of tables: the chance of a greater value. */
@@ -94,9 +95,5 @@ int main(void)
     tcase_add_test(tests, tails_are_those_of_tables);
     tcase_add_loop_test(tests, a_small_bias_is_found, 0, 3);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "linear.h"
 #include "needs_tier.h"
 #include "step_state.h"
@@ -231,9 +232,5 @@ int main(void)
     tcase_add_loop_test(tcase, every_format, 0, N_FORMATS);
     tcase_add_test(tcase, what_is_not_finite_stays_so);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

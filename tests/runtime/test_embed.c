@@ -7,6 +7,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "linear.h"
 #include "step_state.h"
 
@@ -143,9 +144,5 @@ int main(void)
     tcase_add_loop_test(tcase, rows_are_dequantised_bit_for_bit, 0, N_LINEAR_FORMATS);
     tcase_add_loop_test(tcase, every_half_is_exact, 0, 2);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "models.h"
 
 #define MAX_TEXT 4096
@@ -451,9 +452,5 @@ int main(void)
     tcase_add_test(tests, few_tokens);
     tcase_add_test(tests, measuring_changes_nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "models.h"
 #include "needs_tier.h"
 
@@ -205,9 +206,5 @@ int main(int argc, char **argv)
     tcase_set_timeout(tests, 600);
     tcase_add_loop_test(tests, golden, 0, n_goldens);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

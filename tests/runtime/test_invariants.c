@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "models.h"
 #include "needs_tier.h"
 
@@ -254,9 +255,5 @@ int main(int argc, char **argv)
         suite_add_tcase(suite, rows);
     suite_add_tcase(suite, text);
     suite_add_tcase(suite, own);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "harness.h"
 #include "loop_budget.h"
 #include "models.h"
@@ -248,9 +249,5 @@ int main(int argc, char **argv)
     tcase_add_test(budget, too_long_a_context_is_refused);
     /* The budget is lavapipe's: the tests of it run there only, by argument. */
     suite_add_tcase(suite, argc > 1 && !strcmp(argv[1], "budget") ? budget : tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "linear.h"
 #include "needs_tier.h"
 #include "step_state.h"
@@ -482,9 +483,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, every_format, 0, n_formats);
     tcase_add_test(tcase, longest_rows_are_complete);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

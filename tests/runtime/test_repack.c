@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "random_weights.h"
 #include "repack.h"
 
@@ -242,9 +243,5 @@ int main(void)
     tcase_add_loop_test(tcase, offsets_of_large_parts_fit, 0, N_FORMATS);
     tcase_add_test(tcase, unknown_formats_are_refused);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../suite.h"
 #include "schedule_cases.h"
 
 static bool slow_suite, two_devices;
@@ -144,15 +145,6 @@ START_TEST(stop_tokens_end_a_pipelined_generation)
 }
 END_TEST
 
-static void *cancel_soon(void *user)
-{
-    const struct timespec *delay = user;
-
-    nanosleep(delay, NULL);
-    otr_session_cancel(session);
-    return NULL;
-}
-
 /* At any moment; the next generation is as if nothing had been. */
 START_TEST(cancelled_generations_leave_nothing_behind)
 {
@@ -170,7 +162,7 @@ START_TEST(cancelled_generations_leave_nothing_behind)
 
         otr_session_rewind(session, 0);
         ck_assert_int_eq(otr_session_append(session, story, N_STORY, NULL, NULL), OTR_OK);
-        ck_assert_int_eq(pthread_create(&thread, NULL, cancel_soon, &delay), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, cancel_after, &delay), 0);
         p = fixed(OTR_SCHEDULE_PIPELINED, 1 + (uint32_t)i, -1);
         otr_result result = otr_generate(session, &p, NULL, NULL, &stats);
         ck_assert(result == OTR_OK || result == OTR_ERROR_CANCELLED);
@@ -267,7 +259,7 @@ START_TEST(ngram_drafts_what_repeats)
     otr_stats stats = {.size = sizeof stats};
 
     context = open_context();
-    target = load_on(MODEL_STORIES, NULL, false);
+    target = load_model_on(context, MODEL_STORIES, NULL, false);
     session = open_session(target, NULL, N_PROMPT + N);
     generate_ids(session, story, N_STORY, &p, plain, N, NULL);
     memcpy(prompt, story, sizeof story); /* the story, and half of it again */
@@ -311,9 +303,5 @@ int main(int argc, char **argv)
         tcase_add_test(tests, ngram_drafts_what_repeats);
     }
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

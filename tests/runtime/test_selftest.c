@@ -7,6 +7,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "harness.h"
 #include "selftest.h"
 
@@ -182,9 +183,5 @@ int main(int argc, char **argv)
         tcase_add_test(tcase, the_public_call_reports_a_failure);
     }
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

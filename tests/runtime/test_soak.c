@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../suite.h"
 #include "schedule_cases.h"
 
 /* Of host memory, from the end of the first round on: caches of drivers fill up. */
@@ -21,15 +22,6 @@ static double seconds_wanted;
 static double now(void)
 {
     return (double)clock_ns() / 1e9;
-}
-
-static void *cancel_later(void *user)
-{
-    const struct timespec *delay = user;
-
-    nanosleep(delay, NULL);
-    otr_session_cancel(session);
-    return NULL;
 }
 
 /* A generation that may be cancelled; in its own mode and with its own end. */
@@ -45,7 +37,7 @@ static void run_cancelled(uint64_t *random, const int32_t *prompt, size_t n_prom
     p.draft_max = m->is_auto ? OTR_DRAFT_AUTO : 1 + next_random(random) % OTR_MAX_DRAFT;
     p.sampling.seed = next_random(random);
     ck_assert_int_eq(otr_session_rewind(session, 0), OTR_OK);
-    ck_assert_int_eq(pthread_create(&thread, NULL, cancel_later, &delay), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, cancel_after, &delay), 0);
     otr_result result = otr_session_append(session, prompt, n_prompt, NULL, NULL);
     if (result == OTR_OK)
         result = otr_generate(session, &p, m->is_forced ? change_mind : NULL, f, NULL);
@@ -117,9 +109,5 @@ int main(int argc, char **argv)
     tcase_set_timeout(tests, 2 * seconds_wanted + 600);
     tcase_add_test(tests, nothing_hangs_or_grows);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <stdio.h>
 
+#include "../suite.h"
 #include "models.h"
 #include "record.h"
 #include "verify.h"
@@ -163,9 +164,5 @@ int main(void)
     tcase_add_test(tests, a_missing_barrier_is_seen);
     tcase_add_test(tests, a_layer_has_few_dispatches);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -14,6 +14,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "cache_file.h"
 #include "capture.h"
 #include "models.h"
@@ -471,8 +472,6 @@ int main(int argc, char **argv)
 {
     Suite *suite = suite_create("tune");
     TCase *files = tcase_create("files"), *tune = tcase_create("tune");
-    SRunner *runner;
-    int failed;
 
     tcase_add_checked_fixture(files, set_up, tear_down);
     tcase_set_timeout(files, 300);
@@ -491,9 +490,5 @@ int main(int argc, char **argv)
     tcase_add_test(tune, tune_fails_at_once_where_it_cannot_store);
     if (argc < 2 || strcmp(argv[1], "files") != 0)
         suite_add_tcase(suite, tune);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

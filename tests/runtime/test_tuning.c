@@ -6,6 +6,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "device.h"
 #include "loop_budget.h"
 
@@ -302,8 +303,6 @@ int main(void)
 {
     Suite *suite = suite_create("tuning");
     TCase *tcase = tcase_create("tuning");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tcase, class_follows_vendor_and_architecture);
     tcase_add_test(tcase, weakest_devices_fit);
@@ -314,9 +313,5 @@ int main(void)
     tcase_add_test(tcase, choices_have_names);
     tcase_add_test(tcase, choices_keep_the_loop_budget);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite.h"
 #include "models.h"
 #include "session.h"
 
@@ -133,16 +134,10 @@ int main(int argc, char **argv)
     int n_models = argc > 1 ? atoi(argv[1]) : (int)(sizeof paths / sizeof paths[0]);
     Suite *suite = suite_create("tuning bits");
     TCase *tcase = tcase_create("tuning bits");
-    SRunner *runner;
-    int failed;
 
     some = argc > 2 && !strcmp(argv[2], "some");
     tcase_set_timeout(tcase, 1800);
     tcase_add_loop_test(tcase, no_choice_changes_a_bit, 0, n_models);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "chi_square.h"
 #include "philox.h"
 #include "rule_runner.h"
@@ -482,9 +483,5 @@ int main(int argc, char **argv)
     }
     tcase_add_loop_test(tests, strings_are_the_targets, 0, 2 * N_RULES);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 
 #include <check.h>
 
+#include "../suite.h"
 #include "chi_square.h"
 #include "gguf.h"
 #include "models.h"
@@ -360,9 +361,5 @@ int main(int argc, char **argv)
         tcase_add_test(tests, what_does_not_go_together_is_refused);
     }
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }
