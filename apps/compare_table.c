@@ -56,30 +56,13 @@ static void add_ratio(text *t, double value, double base)
 /* NULL: overall. */
 static const json_t *find_task(const json_t *root, const char *name)
 {
-    const json_t *task;
-    size_t i;
-
-    if (!name)
-        return json_object_get(root, "overall");
-    json_array_foreach(json_object_get(root, "tasks"), i, task)
-    {
-        if (strcmp(string_of(task, "task"), name) == 0)
-            return task;
-    }
-    return NULL;
+    return name ? measure_find(json_object_get(root, "tasks"), "task", name)
+                : json_object_get(root, "overall");
 }
 
 static const json_t *find_setting(const json_t *task, const char *name)
 {
-    const json_t *s;
-    size_t i;
-
-    json_array_foreach(json_object_get(task, "settings"), i, s)
-    {
-        if (strcmp(string_of(s, "name"), name) == 0)
-            return s;
-    }
-    return NULL;
+    return measure_find(json_object_get(task, "settings"), "name", name);
 }
 
 static void add_interval(text *t, const json_t *x, double factor, int digits, const char *unit)

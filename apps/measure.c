@@ -61,13 +61,7 @@ static const option options[] = {
      "keys and values as f16 or q8_0 (default f16)"},
     {{"--temp", "--temperature"}, OPTION_NUMBER, AT(temperature), "T", 0, 100,
      "temperature, unless a prompt has its own (default 0.8)"},
-    {{"--top-k"}, OPTION_INTEGER, AT(top_k), "N", -1, INT32_MAX,
-     "sample from the N likeliest; 0: off (default 40)"},
-    {{"--top-p"}, OPTION_NUMBER, AT(top_p), "P", 0, 1,
-     "the likeliest that add up to P; 1: off (default 0.95)"},
-    {{"--min-p"}, OPTION_NUMBER, AT(min_p), "P", 0, 1,
-     "those of P times the likeliest's probability or more;\n"
-     "0: off (default 0.05)"},
+    OPTIONS_OF_KEPT_TOKENS(AT),
     {{"-s", "--seed"}, OPTION_INTEGER, AT(seed), "N", 0, 9007199254740992.0,
      "of the sampling (default 1)"},
     {{"--ignore-eos"}, OPTION_SET, AT(ignore_eos), NULL, 0, 0,
@@ -179,12 +173,10 @@ static int tokenize_all(measure *m, uint64_t limit)
         return fail_memory();
     for (size_t i = 0; i < n && !code; i++) {
         const measure_prompt *p = &m->data.prompts[i];
-        int64_t wanted = p->max_tokens && p->max_tokens < m->n_predict ? p->max_tokens
-                                                                       : m->n_predict;
         uint64_t need;
 
         code = engine_tokenize(m->e, p->text, p->n_bytes, &m->ids[i], &m->n_ids[i]);
-        need = m->n_ids[i] + (uint64_t)wanted;
+        need = m->n_ids[i] + (uint64_t)measure_wanted_tokens(m, i);
         /* The passes behind the prompt need room too. */
         if (need < m->n_ids[i] + MEASURE_MAX_ROWS)
             need = m->n_ids[i] + MEASURE_MAX_ROWS;

@@ -85,6 +85,8 @@ typedef struct measure {
  * its second token. */
 otr_result measure_prompt_run(measure *m, size_t prompt, measure_record *record, bool *same,
                               bool *is_short);
+/* Of a prompt's output, at most. */
+int64_t measure_wanted_tokens(const measure *m, size_t prompt);
 /* A few tokens of each setting, so that nothing is compiled or cold in the first measured run. */
 otr_result measure_warm_up(measure *m);
 void measure_record_free(measure_record *record);
@@ -108,6 +110,10 @@ json_t *measure_summary(const measure *m, const json_t *head);
 /* What two heads must have in common for a measurement to be gone on with: NULL, or what differs. */
 const char *measure_head_differs(const json_t *mine, const json_t *other);
 
+/* The first object of a list whose `key` is that string, or NULL. */
+const json_t *measure_find(const json_t *list, const char *key, const char *value);
+/* A text of the summary, "?" for what isn't there. */
+const char *measure_string(const json_t *object, const char *key);
 /* A number of the summary, NaN for null and what isn't there. */
 double measure_number(const json_t *object, const char *key);
 

@@ -7,13 +7,6 @@
 #include "measure.h"
 #include "measure_plots.h"
 
-static const char *string_of(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "?";
-}
-
 static void add_user_text(text *t, const char *s)
 {
     text_printf(t, "<bdi>");
@@ -23,10 +16,10 @@ static void add_user_text(text *t, const char *s)
 
 static void add_badge(text *t, const json_t *o)
 {
-    const char *verdict = string_of(o, "verdict");
+    const char *verdict = measure_string(o, "verdict");
 
     if (strcmp(verdict, "use") == 0)
-        text_printf(t, "<span class=\"badge use\">use %s</span>", string_of(o, "setting"));
+        text_printf(t, "<span class=\"badge use\">use %s</span>", measure_string(o, "setting"));
     else if (strcmp(verdict, "dont") == 0)
         text_printf(t, "<span class=\"badge dont\">don’t</span>");
     else
@@ -39,11 +32,11 @@ static void add_answer(text *t, const json_t *o)
     const json_t *latency = json_object_get(o, "latency_ms");
 
     text_printf(t, "<div class=\"answer\"><strong>");
-    add_user_text(t, string_of(o, "task"));
+    add_user_text(t, measure_string(o, "task"));
     text_printf(t, "</strong> ");
     add_badge(t, o);
     text_printf(t, "<b>%.3f×</b><span class=\"faint\">%s, ", measure_number(speedup, "estimate"),
-                string_of(o, "setting"));
+                measure_string(o, "setting"));
     if (isfinite(measure_number(speedup, "low")))
         text_printf(t, "95&nbsp;%%: %.3f to %.3f", measure_number(speedup, "low"),
                     measure_number(speedup, "high"));
@@ -51,7 +44,7 @@ static void add_answer(text *t, const json_t *o)
         text_printf(t, "one prompt: no interval");
     if (isfinite(measure_number(o, "speedup_predicted")))
         text_printf(t, "<br>predicted %.3f× for %s", measure_number(o, "speedup_predicted"),
-                    string_of(o, "predicted_setting"));
+                    measure_string(o, "predicted_setting"));
     text_printf(t, "<br>p99 %.2f to %.2f&nbsp;ms</span></div>\n",
                 measure_number(json_object_get(latency, "plain"), "p99"),
                 measure_number(json_object_get(latency, "setting"), "p99"));
@@ -71,7 +64,7 @@ static void add_row(text *t, const json_t *s, bool is_plain)
     const json_t *latency = json_object_get(s, "latency_ms");
     static const char *const ranks[] = {"p50", "p95", "p99", "max"};
 
-    text_printf(t, "<tr><td>%s</td>", string_of(s, "name"));
+    text_printf(t, "<tr><td>%s</td>", measure_string(s, "name"));
     add_cell(t, is_plain ? NAN : measure_number(speedup, "estimate"), 3);
     if (!is_plain && isfinite(measure_number(speedup, "low")))
         text_printf(t, "<td>%.3f to %.3f</td>", measure_number(speedup, "low"),
@@ -94,7 +87,7 @@ static void add_table(text *t, const json_t *o)
     size_t i;
 
     text_printf(t, "<h3>");
-    add_user_text(t, string_of(o, "task"));
+    add_user_text(t, measure_string(o, "task"));
     text_printf(t, "</h3>\n<p class=\"faint\">%" JSON_INTEGER_FORMAT " prompts",
                 json_integer_value(json_object_get(o, "prompts")));
     if (isfinite(measure_number(alpha, "estimate")))
@@ -115,19 +108,6 @@ static void add_table(text *t, const json_t *o)
 }
 
 /* ---------------------------------------------------------------------------- sample outputs */
-
-static const json_t *find_run(const json_t *prompt, const char *setting)
-{
-    const json_t *run;
-    size_t i;
-
-    json_array_foreach(json_object_get(prompt, "runs"), i, run)
-    {
-        if (strcmp(string_of(run, "setting"), setting) == 0)
-            return run;
-    }
-    return NULL;
-}
 
 /* Neighbours of one origin share a span. */
 static void add_strip(text *t, const json_t *pieces, const char *origins)
@@ -155,14 +135,14 @@ static void add_samples(text *t, const json_t *summary)
 
     json_array_foreach(json_object_get(summary, "tasks"), i, task)
     {
-        const char *setting = string_of(task, "predicted_setting");
+        const char *setting = measure_string(task, "predicted_setting");
 
         json_array_foreach(json_object_get(summary, "prompts"), k, prompt)
         {
-            const json_t *run = find_run(prompt, setting);
+            const json_t *run = measure_find(json_object_get(prompt, "runs"), "setting", setting);
             const json_t *pieces = json_object_get(prompt, "pieces");
 
-            if (strcmp(string_of(prompt, "task"), string_of(task, "task")) != 0 || !run ||
+            if (strcmp(measure_string(prompt, "task"), measure_string(task, "task")) != 0 || !run ||
                 !json_is_array(pieces))
                 continue;
             if (!begun)
@@ -174,11 +154,11 @@ static void add_samples(text *t, const json_t *summary)
                             "</span></p>\n");
             begun = true;
             text_printf(t, "<h3>");
-            add_user_text(t, string_of(task, "task"));
+            add_user_text(t, measure_string(task, "task"));
             text_printf(t, ", %s</h3>\n<p class=\"faint\">", setting);
-            add_user_text(t, string_of(prompt, "source"));
+            add_user_text(t, measure_string(prompt, "source"));
             text_printf(t, "</p>\n");
-            add_strip(t, pieces, string_of(run, "origins"));
+            add_strip(t, pieces, measure_string(run, "origins"));
             break;
         }
     }
@@ -189,10 +169,10 @@ static void add_samples(text *t, const json_t *summary)
 static void add_model(text *t, const char *label, const json_t *model)
 {
     text_printf(t, "<tr><td>%s</td><td>", label);
-    add_user_text(t, string_of(model, "name"));
+    add_user_text(t, measure_string(model, "name"));
     text_printf(t, ", ");
-    add_user_text(t, string_of(model, "formats"));
-    text_printf(t, ", <code>%s</code></td></tr>\n", string_of(model, "fnv1a64"));
+    add_user_text(t, measure_string(model, "formats"));
+    text_printf(t, ", <code>%s</code></td></tr>\n", measure_string(model, "fnv1a64"));
 }
 
 static void add_conditions(text *t, const json_t *summary)
@@ -203,28 +183,29 @@ static void add_conditions(text *t, const json_t *summary)
     const json_t *o = json_object_get(summary, "options");
 
     text_printf(t, "<h2>Measured on</h2>\n<table class=\"facts\"><tbody>\n<tr><td>device</td><td>");
-    add_user_text(t, string_of(device, "name"));
+    add_user_text(t, measure_string(device, "name"));
     text_printf(t, "</td></tr>\n<tr><td>driver</td><td>");
-    add_user_text(t, string_of(driver, "name"));
+    add_user_text(t, measure_string(driver, "name"));
     text_printf(t, " ");
-    add_user_text(t, string_of(driver, "info"));
+    add_user_text(t, measure_string(driver, "info"));
     text_printf(t, "</td></tr>\n");
     add_model(t, "target", json_object_get(summary, "model"));
     add_model(t, "draft", json_object_get(summary, "draft"));
-    text_printf(t,
-                "<tr><td>prompts</td><td>%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-                ", <code>%s</code></td></tr>\n<tr><td>options</td><td>at most %" JSON_INTEGER_FORMAT
-                " tokens, temperature %g, seed %" JSON_INTEGER_FORMAT
-                ", context %" JSON_INTEGER_FORMAT ", cache %s</td></tr>\n",
-                json_integer_value(json_object_get(summary, "measured")),
-                json_integer_value(json_object_get(data, "prompts")), string_of(data, "fnv1a64"),
-                json_integer_value(json_object_get(o, "max_tokens")),
-                measure_number(o, "temperature"), json_integer_value(json_object_get(o, "seed")),
-                json_integer_value(json_object_get(summary, "n_ctx")), string_of(o, "cache_type"));
+    text_printf(
+        t,
+        "<tr><td>prompts</td><td>%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+        ", <code>%s</code></td></tr>\n<tr><td>options</td><td>at most %" JSON_INTEGER_FORMAT
+        " tokens, temperature %g, seed %" JSON_INTEGER_FORMAT ", context %" JSON_INTEGER_FORMAT
+        ", cache %s</td></tr>\n",
+        json_integer_value(json_object_get(summary, "measured")),
+        json_integer_value(json_object_get(data, "prompts")), measure_string(data, "fnv1a64"),
+        json_integer_value(json_object_get(o, "max_tokens")), measure_number(o, "temperature"),
+        json_integer_value(json_object_get(o, "seed")),
+        json_integer_value(json_object_get(summary, "n_ctx")), measure_string(o, "cache_type"));
     text_printf(t,
                 "<tr><td>made by</td><td>outrider %s, <code>outrider measure</code></td></tr>\n"
                 "</tbody></table>\n",
-                string_of(summary, "version"));
+                measure_string(summary, "version"));
 }
 
 void measure_html(text *t, const json_t *summary)
@@ -235,11 +216,11 @@ void measure_html(text *t, const json_t *summary)
 
     html_begin(t, "Does speculation pay?");
     text_printf(t, "<p>");
-    add_user_text(t, string_of(json_object_get(summary, "model"), "name"));
+    add_user_text(t, measure_string(json_object_get(summary, "model"), "name"));
     text_printf(t, " with the draft ");
-    add_user_text(t, string_of(json_object_get(summary, "draft"), "name"));
+    add_user_text(t, measure_string(json_object_get(summary, "draft"), "name"));
     text_printf(t, " on ");
-    add_user_text(t, string_of(json_object_get(summary, "device"), "name"));
+    add_user_text(t, measure_string(json_object_get(summary, "device"), "name"));
     text_printf(t, "</p>\n");
     if (!json_is_true(json_object_get(summary, "finished")))
         text_printf(

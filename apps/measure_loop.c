@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "interrupt.h"
 #include "measure.h"
 #include "output.h"
@@ -14,14 +14,6 @@
 
 /* What a crash can cost, about. */
 #define CHECKPOINT_S 30.0
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Records of an earlier run of the same measurement. */
 int measure_resume(measure *m, const char *path, const json_t *head)
@@ -95,7 +87,7 @@ struct schedule {
 
 static double left_s(const struct schedule *w, size_t n_left)
 {
-    double elapsed = now_s() - w->start_s;
+    double elapsed = now_seconds() - w->start_s;
     double all = w->n_done ? elapsed / (double)w->n_done * (double)n_left : INFINITY;
     double budget = w->budget_s > 0 ? fmax(0, w->budget_s - elapsed) : INFINITY;
 
@@ -118,7 +110,7 @@ static void show(struct schedule *w, const measure *m)
 /* True when the next prompt would end nearer to the budget's end than past it. */
 static bool has_time(const struct schedule *w)
 {
-    double elapsed = now_s() - w->start_s;
+    double elapsed = now_seconds() - w->start_s;
 
     return w->budget_s <= 0 || !w->n_done ||
            elapsed + elapsed / (double)w->n_done / 2 < w->budget_s;
@@ -126,7 +118,7 @@ static bool has_time(const struct schedule *w)
 
 int measure_all(measure *m, const json_t *head, const char *json, double budget_s)
 {
-    struct schedule w = {.start_s = now_s(), .budget_s = budget_s};
+    struct schedule w = {.start_s = now_seconds(), .budget_s = budget_s};
     otr_result result = OTR_OK;
     bool same = true, is_short;
     int code = EXIT_CODE_OK;
@@ -144,9 +136,9 @@ int measure_all(measure *m, const json_t *head, const char *json, double budget_
             break;
         *(is_short ? &m->n_short : &m->n_records) += 1;
         w.n_done++;
-        if (json && strcmp(json, "-") != 0 && now_s() - w.saved_s > CHECKPOINT_S) {
+        if (json && strcmp(json, "-") != 0 && now_seconds() - w.saved_s > CHECKPOINT_S) {
             code = measure_write_json(m, head, json);
-            w.saved_s = now_s();
+            w.saved_s = now_seconds();
             if (code)
                 break;
         }

@@ -4,22 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "interrupt.h"
 #include "measure.h"
 
 #define WARM_UP_TOKENS 12
 #define PASS_ROUNDS 3
 #define MIN_TOKENS 2
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static bool run_reserve(measure_run *run, size_t more)
 {
@@ -132,7 +124,7 @@ static otr_result generate(measure *m, size_t prompt, const measure_setting *set
     return result == OTR_OK && w.failed ? OTR_ERROR_OUT_OF_MEMORY : result;
 }
 
-static int64_t wanted_tokens(const measure *m, size_t prompt)
+int64_t measure_wanted_tokens(const measure *m, size_t prompt)
 {
     int64_t own = m->data.prompts[prompt].max_tokens;
 
@@ -174,10 +166,9 @@ static otr_result pass(measure *m, otr_evaluate_path path, uint32_t rows, bool u
  * beyond itself. */
 static otr_result measure_draft_prefill(measure *m, double *ms)
 {
-    uint64_t start = clock_ns();
-    double step = 0;
+    double start = now_seconds(), step = 0;
     otr_result result = pass(m, OTR_EVALUATE_ROWS, 1, true, &step);
-    double whole = (double)(clock_ns() - start) / 1e6;
+    double whole = 1e3 * (now_seconds() - start);
 
     *ms = whole > step ? whole - step : 0;
     return result;
@@ -292,7 +283,8 @@ otr_result measure_prompt_run(measure *m, size_t prompt, measure_record *record,
     for (size_t i = 0; i < n && result == OTR_OK && *same && !*is_short; i++) {
         size_t k = (i + prompt) % n;
 
-        result = generate(m, prompt, &m->settings[k], wanted_tokens(m, prompt), &record->runs[k]);
+        result = generate(m, prompt, &m->settings[k], measure_wanted_tokens(m, prompt),
+                          &record->runs[k]);
         if (result != OTR_OK)
             break;
         *same = is_same(m, prompt, &m->settings[k], &expected, &n_expected);

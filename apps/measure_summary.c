@@ -23,6 +23,28 @@ const char *measure_setting_name(const measure_setting *setting, char name[24])
     return name;
 }
 
+const json_t *measure_find(const json_t *list, const char *key, const char *value)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+    {
+        const char *own = json_string_value(json_object_get(item, key));
+
+        if (own && strcmp(own, value) == 0)
+            return item;
+    }
+    return NULL;
+}
+
+const char *measure_string(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+
+    return s ? s : "?";
+}
+
 double measure_number(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);

@@ -6,13 +6,6 @@
 #include "measure.h"
 #include "report.h"
 
-static const char *string_of(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "?";
-}
-
 /* Padded by characters, not bytes. */
 static void add_name(text *t, const char *name, size_t width)
 {
@@ -41,7 +34,7 @@ static size_t name_width(const json_t *summary)
 
     json_array_foreach(json_object_get(summary, "tasks"), i, task)
     {
-        size_t n = strlen(string_of(task, "task"));
+        size_t n = strlen(measure_string(task, "task"));
         width = n > width ? n : width;
     }
     return width < 24 ? width : 24;
@@ -52,10 +45,10 @@ static void add_answer(text *t, const json_t *o, size_t width)
 {
     const json_t *speedup = json_object_get(o, "speedup");
     const json_t *latency = json_object_get(o, "latency_ms");
-    const char *verdict = string_of(o, "verdict"), *setting = string_of(o, "setting");
+    const char *verdict = measure_string(o, "verdict"), *setting = measure_string(o, "setting");
     double low = measure_number(speedup, "low");
 
-    add_name(t, string_of(o, "task"), width);
+    add_name(t, measure_string(o, "task"), width);
     if (strcmp(verdict, "use") == 0)
         text_printf(t, "  use %s: ", setting);
     else if (strcmp(verdict, "dont") == 0)
@@ -69,7 +62,7 @@ static void add_answer(text *t, const json_t *o, size_t width)
         text_printf(t, " (no interval: one prompt)");
     if (isfinite(measure_number(o, "speedup_predicted")))
         text_printf(t, ", predicted %.3fx for %s", measure_number(o, "speedup_predicted"),
-                    string_of(o, "predicted_setting"));
+                    measure_string(o, "predicted_setting"));
     text_printf(t, "; p99 %.2f to %.2f ms\n",
                 measure_number(json_object_get(latency, "plain"), "p99"),
                 measure_number(json_object_get(latency, "setting"), "p99"));
@@ -79,9 +72,9 @@ static void add_setting(text *t, const json_t *s)
 {
     const json_t *speedup = json_object_get(s, "speedup"),
                  *latency = json_object_get(s, "latency_ms");
-    bool is_plain = strcmp(string_of(s, "name"), "plain") == 0;
+    bool is_plain = strcmp(measure_string(s, "name"), "plain") == 0;
 
-    text_printf(t, "  %-10s", string_of(s, "name"));
+    text_printf(t, "  %-10s", measure_string(s, "name"));
     add_number(t, is_plain ? NAN : measure_number(speedup, "estimate"), 8, 3);
     add_number(t, is_plain ? NAN : measure_number(speedup, "low"), 6, 3);
     add_number(t, is_plain ? NAN : measure_number(speedup, "high"), 6, 3);
@@ -111,7 +104,7 @@ static void add_table(text *t, const json_t *o)
     size_t i;
 
     text_printf(t, "\n");
-    add_name(t, string_of(o, "task"), 0);
+    add_name(t, measure_string(o, "task"), 0);
     text_printf(t, ", %" JSON_INTEGER_FORMAT " prompts: ",
                 json_integer_value(json_object_get(o, "prompts")));
     if (isfinite(measure_number(alpha, "estimate")))
@@ -136,15 +129,15 @@ static void add_head(text *t, const json_t *summary)
     const json_t *device = json_object_get(summary, "device");
     const json_t *driver = json_object_get(summary, "driver");
 
-    add_name(t, string_of(json_object_get(summary, "model"), "name"), 0);
+    add_name(t, measure_string(json_object_get(summary, "model"), "name"), 0);
     text_printf(t, " with the draft ");
-    add_name(t, string_of(json_object_get(summary, "draft"), "name"), 0);
+    add_name(t, measure_string(json_object_get(summary, "draft"), "name"), 0);
     text_printf(t, ", ");
-    add_name(t, string_of(device, "name"), 0);
+    add_name(t, measure_string(device, "name"), 0);
     text_printf(t, ", ");
-    add_name(t, string_of(driver, "name"), 0);
+    add_name(t, measure_string(driver, "name"), 0);
     text_printf(t, " ");
-    add_name(t, string_of(driver, "info"), 0);
+    add_name(t, measure_string(driver, "info"), 0);
     text_printf(t, "\n%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " prompts measured\n",
                 json_integer_value(json_object_get(summary, "measured")),
                 json_integer_value(json_object_get(json_object_get(summary, "data"), "prompts")));
@@ -209,11 +202,11 @@ static void add_rows(text *t, const json_t *o)
 
     json_array_foreach(json_object_get(o, "settings"), i, s)
     {
-        add_quoted(t, string_of(o, "task"));
+        add_quoted(t, measure_string(o, "task"));
         text_printf(t, ",%" JSON_INTEGER_FORMAT ",%s,%" JSON_INTEGER_FORMAT ",%s,%s",
-                    json_integer_value(json_object_get(o, "prompts")), string_of(o, "verdict"),
-                    json_integer_value(json_object_get(o, "k")), string_of(s, "name"),
-                    string_of(s, "drafter"));
+                    json_integer_value(json_object_get(o, "prompts")), measure_string(o, "verdict"),
+                    json_integer_value(json_object_get(o, "k")), measure_string(s, "name"),
+                    measure_string(s, "drafter"));
         add_interval(t, json_object_get(s, "speedup"));
         add_interval(t, json_object_get(s, "alpha"));
         add_cell(t, measure_number(o, "c"));

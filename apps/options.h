@@ -53,6 +53,19 @@ typedef struct command_line {
     bool takes_arguments; /* any number of them, an option_list at argument_offset */
 } command_line;
 
+/* Rows of the options that say which tokens may be sampled; at: offset of a field of the settings, which
+ * has int64_t top_k and double top_p, min_p. */
+/* clang-format off */
+#define OPTIONS_OF_KEPT_TOKENS(at) \
+    {{"--top-k"}, OPTION_INTEGER, at(top_k), "N", -1, INT32_MAX, \
+     "sample from the N likeliest; 0: off (default 40)"}, \
+    {{"--top-p"}, OPTION_NUMBER, at(top_p), "P", 0, 1, \
+     "the likeliest that add up to P; 1: off (default 0.95)"}, \
+    {{"--min-p"}, OPTION_NUMBER, at(min_p), "P", 0, 1, \
+     "those of P times the likeliest's probability or more;\n" \
+     "0: off (default 0.05)"}
+/* clang-format on */
+
 /* True: go on. False: leave with *code. */
 bool options_parse(const command_line *line, int argc, char **argv, void *settings, int *code);
 /* The name that OPTION_CACHE takes. */

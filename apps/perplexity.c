@@ -5,20 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "eval.h"
 #include "interrupt.h"
 #include "output.h"
 #include "progress.h"
-
-static double now_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 struct scores {
     const int32_t *window; /* ids of the window in work */

@@ -1,6 +1,6 @@
 /* Report files, written whole or not at all.
  *
- * Used by measure and compare. The bytes go to a temporary file in the same folder, which takes the
+ * Used by measure, compare and run (--trace). The bytes go to a temporary file in the same folder, which takes the
  * name's place once they are all on the disk; what isn't a plain file (a pipe, /dev/stdout) is written
  * directly. */
 #ifndef OUTRIDER_APPS_REPORT_FILE_H

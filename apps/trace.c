@@ -1,13 +1,11 @@
 /* Writes traces of generations: see trace.h; the form is in `outrider simulate --help`. */
 #include "trace.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "message.h"
+#include "report_file.h"
 
 static trace_position_seen *next_position(trace_log *log)
 {
@@ -44,56 +42,51 @@ void trace_add_block(const otr_block *block, void *user)
     }
 }
 
-static void write_head(FILE *file, const int32_t *prompt, size_t n_prompt, const otr_stats *stats)
+static void append_head(text *t, const int32_t *prompt, size_t n_prompt, const otr_stats *stats)
 {
     double plain_ms = stats->verify_row_ms[0];
 
-    fprintf(file, "{\"trace\": 1, \"prompt\": [");
+    text_printf(t, "{\"trace\": 1, \"prompt\": [");
     for (size_t i = 0; i < n_prompt; i++)
-        fprintf(file, "%s%" PRId32, i ? ", " : "", prompt[i]);
-    fprintf(file, "]");
+        text_printf(t, "%s%" PRId32, i ? ", " : "", prompt[i]);
+    text_printf(t, "]");
     if (plain_ms > 0 && stats->draft_step_ms > 0) {
-        fprintf(file, ", \"target_ms\": [");
+        text_printf(t, ", \"target_ms\": [");
         for (int i = 0; i <= OTR_MAX_DRAFT; i++)
             if (stats->verify_row_ms[i] > 0)
-                fprintf(file, "%s%.6g", i ? ", " : "", stats->verify_row_ms[i]);
+                text_printf(t, "%s%.6g", i ? ", " : "", stats->verify_row_ms[i]);
             else
-                fprintf(file, "%snull", i ? ", " : "");
-        fprintf(file, "], \"draft_ms\": %.6g", stats->draft_step_ms);
+                text_printf(t, "%snull", i ? ", " : "");
+        text_printf(t, "], \"draft_ms\": %.6g", stats->draft_step_ms);
     }
     if (plain_ms > 0 && stats->prefill_ms > 0 && n_prompt)
-        fprintf(file, ", \"prefill_ratio\": %.6g", stats->prefill_ms / (double)n_prompt / plain_ms);
-    fprintf(file, "}\n");
+        text_printf(t, ", \"prefill_ratio\": %.6g",
+                    stats->prefill_ms / (double)n_prompt / plain_ms);
+    text_printf(t, "}\n");
 }
 
 int trace_write(const trace_log *log, const char *path, const int32_t *prompt, size_t n_prompt,
                 const otr_stats *stats)
 {
     size_t n = log->n < stats->emitted ? log->n : (size_t)stats->emitted;
-    FILE *file;
-    bool failed;
+    text t = {0};
+    int code;
 
     if (log->failed)
         return fail_memory();
-    file = fopen(path, "w");
-    if (!file)
-        return fail(EXIT_CODE_FAILED, "can't write %s: %s", path, strerror(errno));
-    write_head(file, prompt, n_prompt, stats);
+    append_head(&t, prompt, n_prompt, stats);
     for (size_t i = 0; i < n; i++) {
         const trace_position_seen *at = &log->positions[i];
 
-        fprintf(file, "{\"id\": %" PRId32, at->id);
+        text_printf(&t, "{\"id\": %" PRId32, at->id);
         if (at->is_known)
-            fprintf(file, ", \"p\": %.6g, \"hit\": %s", (double)at->probability,
-                    at->hit ? "true" : "false");
-        fprintf(file, "}\n");
+            text_printf(&t, ", \"p\": %.6g, \"hit\": %s", (double)at->probability,
+                        at->hit ? "true" : "false");
+        text_printf(&t, "}\n");
     }
-    errno = 0;
-    failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed)
-        return fail(EXIT_CODE_FAILED, "can't write %s: %s", path,
-                    errno ? strerror(errno) : "the device is full");
-    return EXIT_CODE_OK;
+    code = report_file_write(path, &t);
+    text_free(&t);
+    return code;
 }
 
 void trace_log_free(trace_log *log)
