@@ -4,6 +4,10 @@
 
 #include <check.h>
 
+/* The tag of test cases that a slow device leaves to the slow suite: see 'long_apart' in
+ * tests/meson.build. */
+#define LONG_TESTS "long"
+
 /* Runs a suite, which it frees, as CK_VERBOSITY and CK_FORK say; returns the exit code. */
 static inline int suite_run(Suite *suite)
 {

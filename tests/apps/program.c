@@ -1,4 +1,5 @@
 /* Runs the outrider program for a test: see program.h. */
+#include "../suite.h"
 #include "program.h"
 
 #include <errno.h>
@@ -227,20 +228,30 @@ json_t *program_json(struct program_result *result, int code)
     return object;
 }
 
-int program_test(const char *name, const TTest *const *tests, double limit_s)
+static void add_tests(Suite *suite, const char *name, const char *tag, const TTest *const *tests,
+                      double limit_s)
 {
-    Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
-    SRunner *runner;
-    int n_failed;
 
     tcase_set_timeout(tcase, limit_s);
-    for (; *tests; tests++)
+    if (tag)
+        tcase_set_tags(tcase, tag);
+    for (; tests && *tests; tests++)
         tcase_add_test(tcase, *tests);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int program_test_long(const char *name, const TTest *const *tests, const TTest *const *long_tests,
+                      double limit_s)
+{
+    Suite *suite = suite_create(name);
+
+    add_tests(suite, name, NULL, tests, limit_s);
+    add_tests(suite, LONG_TESTS, LONG_TESTS, long_tests, limit_s);
+    return suite_run(suite);
+}
+
+int program_test(const char *name, const TTest *const *tests, double limit_s)
+{
+    return program_test_long(name, tests, NULL, limit_s);
 }

@@ -48,7 +48,10 @@ void program_expect_refused(const char *file, int line, struct program_result re
 /* Standard output as one JSON object; checks the exit code. To be freed with json_decref. */
 json_t *program_json(struct program_result *result, int code);
 
-/* The main of a Check program: runs the tests (NULL at the end), each for at most limit_s. */
+/* The main of a Check program: runs the tests (NULL at the end), each for at most limit_s. Those of
+ * long_tests (NULL: none) have the tag LONG_TESTS of suite.h. */
 int program_test(const char *name, const TTest *const *tests, double limit_s);
+int program_test_long(const char *name, const TTest *const *tests, const TTest *const *long_tests,
+                      double limit_s);
 
 #endif

@@ -159,8 +159,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_devices, test_overlap, test_selftest, test_inspect_is_right,
-                                  NULL};
+    const TTest *const tests[] = {test_devices, test_overlap, NULL};
+    const TTest *const long_tests[] = {test_selftest, test_inspect_is_right, NULL};
 
-    return program_test("devices", tests, 300);
+    return program_test_long("devices", tests, long_tests, 300);
 }

@@ -521,7 +521,6 @@ int main(void)
         test_json,
         test_same_text,
         test_text_form,
-        test_same_text_of_schedules,
         test_trace,
         test_lengths,
         test_stop,
@@ -532,10 +531,10 @@ int main(void)
         test_output_goes_away,
         test_refused,
         test_cache_not_writable,
-        test_cache_disk_full,
         test_validation,
         NULL,
     };
+    const TTest *const long_tests[] = {test_same_text_of_schedules, test_cache_disk_full, NULL};
 
     target = getenv("TEST_TARGET");
     draft = getenv("TEST_DRAFT");
@@ -543,5 +542,5 @@ int main(void)
         fprintf(stderr, "TEST_TARGET and TEST_DRAFT name no models\n");
         return EXIT_FAILURE;
     }
-    return program_test("run", tests, 300);
+    return program_test_long("run", tests, long_tests, 300);
 }

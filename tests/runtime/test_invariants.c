@@ -140,9 +140,10 @@ typedef struct totals {
     uint64_t verified, accepted;
 } totals;
 
-/* The ids of `n_cases` random prompts for K = 0 and every other K, on one session. */
+/* The ids of `n_cases` random prompts for K = 0 and every other K, on one session. `drafters` is that of
+ * otr_generate_params. */
 static void same_text(const char *target_path, const char *draft_path, int n_cases,
-                      int32_t max_tokens, uint64_t seed, totals *sum)
+                      int32_t max_tokens, uint64_t seed, uint32_t drafters, totals *sum)
 {
     static const uint32_t ks[] = {1, 2, 3, 5, 8, 16, OTR_DRAFT_AUTO};
     otr_context *context = open_context();
@@ -162,6 +163,7 @@ static void same_text(const char *target_path, const char *draft_path, int n_cas
         for (size_t j = 0; j < n_prompt; j++)
             prompt[j] = (int32_t)(next_random(&random) % info.n_vocab);
         random_sampling(&params.sampling, &random);
+        params.drafters = drafters;
         params.max_tokens = max_tokens;
         params.ignore_stop_tokens = i % 4 == 0;
         params.draft_max = 0;
@@ -198,9 +200,9 @@ START_TEST(same_text_with_a_good_draft)
 {
     totals sum = {0};
     if (on_slow_device())
-        same_text(MODEL_STORIES, MODEL_STORIES, slow_suite ? 100 : 10, 16, 11, &sum);
+        same_text(MODEL_STORIES, MODEL_STORIES, slow_suite ? 100 : 10, 16, 11, 0, &sum);
     else
-        same_text(MODEL_TARGET, MODEL_DRAFT, slow_suite ? 100 : 10, 24, 11, &sum);
+        same_text(MODEL_TARGET, MODEL_DRAFT, slow_suite ? 100 : 10, 24, 11, 0, &sum);
     printf("good draft: %llu of %llu accepted\n", (unsigned long long)sum.accepted,
            (unsigned long long)sum.verified);
     ck_assert_uint_gt(sum.accepted, 0);
@@ -215,7 +217,7 @@ START_TEST(same_text_with_a_random_draft)
               slow         ? 1
               : slow_suite ? 30
                            : 3,
-              slow ? 6 : 24, 12, &sum);
+              slow ? 6 : 24, 12, 0, &sum);
     printf("random draft: %llu of %llu accepted\n", (unsigned long long)sum.accepted,
            (unsigned long long)sum.verified);
     ck_assert_uint_gt(sum.verified, sum.accepted);
@@ -226,7 +228,7 @@ END_TEST
 START_TEST(own_draft_is_always_accepted)
 {
     totals sum = {0};
-    same_text(MODEL_STORIES, MODEL_STORIES, slow_suite ? 20 : 3, 24, 13, &sum);
+    same_text(MODEL_STORIES, MODEL_STORIES, slow_suite ? 20 : 3, 24, 13, OTR_DRAFTER_MODEL, &sum);
     ck_assert_uint_gt(sum.verified, 100);
     ck_assert_uint_eq(sum.accepted, sum.verified);
 }

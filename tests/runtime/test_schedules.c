@@ -284,18 +284,21 @@ END_TEST
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("schedules");
-    TCase *tests = tcase_create("schedules");
+    TCase *tests = tcase_create("schedules"), *apart = tcase_create("apart");
 
     for (int i = 1; i < argc; i++) {
         slow_suite |= strcmp(argv[i], "slow") == 0;
         two_devices |= strcmp(argv[i], "both") == 0;
     }
     tcase_set_timeout(tests, slow_suite ? 3600 : 600);
-    tcase_add_loop_test(tests, modes_give_the_same_text, 0,
-                        two_devices ? N_TWO_DEVICE_KINDS : N_KINDS);
+    tcase_set_timeout(apart, slow_suite ? 3600 : 600);
+    tcase_set_tags(apart, LONG_TESTS);
+    tcase_add_loop_test(tests, modes_give_the_same_text, 0, 2);
+    if (!two_devices)
+        tcase_add_loop_test(apart, modes_give_the_same_text, 2, N_KINDS);
     if (!slow_suite && !two_devices) {
         tcase_add_loop_test(tests, context_ends_while_drafting_ahead, 0, 2);
-        tcase_add_test(tests, stop_tokens_end_a_pipelined_generation);
+        tcase_add_test(apart, stop_tokens_end_a_pipelined_generation);
         tcase_add_loop_test(tests, cancelled_generations_leave_nothing_behind, 0, 2);
         tcase_add_test(tests, chains_stop_early);
         tcase_add_loop_test(tests, overlap_is_measured, 0, 2);
@@ -303,5 +306,6 @@ int main(int argc, char **argv)
         tcase_add_test(tests, ngram_drafts_what_repeats);
     }
     suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, apart);
     return suite_run(suite);
 }

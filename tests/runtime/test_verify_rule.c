@@ -417,7 +417,12 @@ static double test_strings(rule_runner *r, const pair *m, uint32_t rule, uint32_
 
 static uint32_t n_strings(const rule_runner *r)
 {
-    return is_slow_suite ? CHI_SQUARE_SAMPLES : harness_is_slow(&r->h) ? 1500 : 3000;
+    bool slow_device = harness_is_slow(&r->h);
+
+    /* A slow device has a third of the strings: the kernels are the same, only their compiler isn't. */
+    if (is_slow_suite)
+        return slow_device ? CHI_SQUARE_SAMPLES / 3 : CHI_SQUARE_SAMPLES;
+    return slow_device ? 1500 : 3000;
 }
 
 START_TEST(strings_are_the_targets)
