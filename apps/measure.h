@@ -2,8 +2,9 @@
  *
  * measure.c is the command; measure_data.c reads the prompts, measure_loop.c goes through them,
  * measure_run.c runs one of them with every setting, measure_record.c keeps that as JSON and reads it
- * back, measure_summary.c draws the conclusions, and measure_text.c and measure_html.c show what stands
- * in that summary: the numbers of all forms are the same ones. */
+ * back, measure_head.c says what was measured on what, measure_summary.c draws the conclusions,
+ * measure_answer.c words the answer, and measure_text.c and measure_html.c show what stands in that summary:
+ * the numbers of all forms are the same ones. */
 #ifndef OUTRIDER_APPS_MEASURE_H
 #define OUTRIDER_APPS_MEASURE_H
 
@@ -116,6 +117,18 @@ const json_t *measure_find(const json_t *list, const char *key, const char *valu
 const char *measure_string(const json_t *object, const char *key);
 /* A number of the summary, NaN for null and what isn't there. */
 double measure_number(const json_t *object, const char *key);
+
+/* The answer for a task, in parts, which text and page put together. */
+typedef struct measure_answer {
+    const char *setting; /* what the speed-up is of; the summary's */
+    text verdict;        /* "use K=4", "don't", "auto" */
+    text speedup;        /* "1.342" */
+    text interval;       /* "95 %: 1.210 to 1.480" */
+    text prediction;     /* "predicted 1.361 for K=4"; empty: none */
+    text latency;        /* "p99 9.10 to 30.00 ms" */
+} measure_answer;
+measure_answer measure_answer_of(const json_t *group);
+void measure_answer_free(measure_answer *a);
 
 void measure_text(text *t, const json_t *summary);
 void measure_csv(text *t, const json_t *summary);

@@ -14,40 +14,19 @@ static void add_user_text(text *t, const char *s)
     text_printf(t, "</bdi>");
 }
 
-static void add_badge(text *t, const json_t *o)
-{
-    const char *verdict = measure_string(o, "verdict");
-
-    if (strcmp(verdict, "use") == 0)
-        text_printf(t, "<span class=\"badge use\">use %s</span>", measure_string(o, "setting"));
-    else if (strcmp(verdict, "dont") == 0)
-        text_printf(t, "<span class=\"badge dont\">don’t</span>");
-    else
-        text_printf(t, "<span class=\"badge auto\">auto</span>");
-}
-
 static void add_answer(text *t, const json_t *o)
 {
-    const json_t *speedup = json_object_get(o, "speedup");
-    const json_t *latency = json_object_get(o, "latency_ms");
+    measure_answer a = measure_answer_of(o);
 
     text_printf(t, "<div class=\"answer\"><strong>");
     add_user_text(t, measure_string(o, "task"));
-    text_printf(t, "</strong> ");
-    add_badge(t, o);
-    text_printf(t, "<b>%.3f×</b><span class=\"faint\">%s, ", measure_number(speedup, "estimate"),
-                measure_string(o, "setting"));
-    if (isfinite(measure_number(speedup, "low")))
-        text_printf(t, "95&nbsp;%%: %.3f to %.3f", measure_number(speedup, "low"),
-                    measure_number(speedup, "high"));
-    else
-        text_printf(t, "one prompt: no interval");
-    if (isfinite(measure_number(o, "speedup_predicted")))
-        text_printf(t, "<br>predicted %.3f× for %s", measure_number(o, "speedup_predicted"),
-                    measure_string(o, "predicted_setting"));
-    text_printf(t, "<br>p99 %.2f to %.2f&nbsp;ms</span></div>\n",
-                measure_number(json_object_get(latency, "plain"), "p99"),
-                measure_number(json_object_get(latency, "setting"), "p99"));
+    text_printf(t, "</strong> <span class=\"badge %s\">%s</span><b>%s×</b>",
+                measure_string(o, "verdict"), text_string(&a.verdict), text_string(&a.speedup));
+    text_printf(t, "<span class=\"faint\">%s, %s", a.setting, text_string(&a.interval));
+    if (a.prediction.n)
+        text_printf(t, "<br>%s", text_string(&a.prediction));
+    text_printf(t, "<br>%s</span></div>\n", text_string(&a.latency));
+    measure_answer_free(&a);
 }
 
 static void add_cell(text *t, double value, int digits)

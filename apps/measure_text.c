@@ -40,32 +40,20 @@ static size_t name_width(const json_t *summary)
     return width < 24 ? width : 24;
 }
 
-/* "code     use K=4: 1.342x plain decoding (95 %: 1.210 to 1.480), predicted 1.361; p99 9.1 to 30 ms" */
+/* "code     use K=4: 1.342x plain decoding (95 %: 1.210 to 1.480), predicted 1.361 for K=4; p99 …" */
 static void add_answer(text *t, const json_t *o, size_t width)
 {
-    const json_t *speedup = json_object_get(o, "speedup");
-    const json_t *latency = json_object_get(o, "latency_ms");
-    const char *verdict = measure_string(o, "verdict"), *setting = measure_string(o, "setting");
-    double low = measure_number(speedup, "low");
+    measure_answer a = measure_answer_of(o);
 
     add_name(t, measure_string(o, "task"), width);
-    if (strcmp(verdict, "use") == 0)
-        text_printf(t, "  use %s: ", setting);
-    else if (strcmp(verdict, "dont") == 0)
-        text_printf(t, "  don't (the best is %s): ", setting);
-    else
-        text_printf(t, "  auto: ");
-    text_printf(t, "%.3fx", measure_number(speedup, "estimate"));
-    if (isfinite(low))
-        text_printf(t, " (95 %%: %.3f to %.3f)", low, measure_number(speedup, "high"));
-    else
-        text_printf(t, " (no interval: one prompt)");
-    if (isfinite(measure_number(o, "speedup_predicted")))
-        text_printf(t, ", predicted %.3fx for %s", measure_number(o, "speedup_predicted"),
-                    measure_string(o, "predicted_setting"));
-    text_printf(t, "; p99 %.2f to %.2f ms\n",
-                measure_number(json_object_get(latency, "plain"), "p99"),
-                measure_number(json_object_get(latency, "setting"), "p99"));
+    text_printf(t, "  %s", text_string(&a.verdict));
+    if (strcmp(measure_string(o, "verdict"), "dont") == 0)
+        text_printf(t, " (the best is %s)", a.setting);
+    text_printf(t, ": %sx (%s)", text_string(&a.speedup), text_string(&a.interval));
+    if (a.prediction.n)
+        text_printf(t, ", %s", text_string(&a.prediction));
+    text_printf(t, "; %s\n", text_string(&a.latency));
+    measure_answer_free(&a);
 }
 
 static void add_setting(text *t, const json_t *s)

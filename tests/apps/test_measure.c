@@ -266,7 +266,7 @@ static void check_shown(const json_t *group, const char *text, const char *page)
     expect(text, ": %.3fx", number(speedup, "estimate"));
     expect(text, "(95 %%: %.3f to ", number(speedup, "low"));
     expect(page, "<b>%.3f×</b>", number(speedup, "estimate"));
-    expect(page, "95&nbsp;%%: %.3f to ", number(speedup, "low"));
+    expect(page, "95 %%: %.3f to ", number(speedup, "low"));
     json_array_foreach(json_object_get(group, "settings"), i, s)
     {
         const json_t *latency = json_object_get(s, "latency_ms");
