@@ -24,7 +24,7 @@
 
 /* How the text is made: the drafter and K. The first is plain decoding, the last auto. */
 typedef struct measure_setting {
-    const char *drafter; /* "none", "model" or "ngram"; auto, with "model", has both */
+    const char *drafter; /* "none", "model" or "ngram"; auto has all there are: with "model" both */
     uint32_t draft_max;  /* K, 0, or OTR_DRAFT_AUTO */
 } measure_setting;
 #define MEASURE_MAX_SETTINGS (2 * OTR_MAX_DRAFT + 2)
@@ -58,9 +58,9 @@ typedef struct measure_record {
     size_t n_ids;  /* of the prompt */
     measure_run runs[MEASURE_MAX_SETTINGS];
     /* Single passes behind the prompt, that the prediction is made of. */
-    double row_ms[MEASURE_MAX_ROWS]; /* [n-1]: target, n rows */
-    double draft_ms, draft_prefill_ms;
-    char **pieces; /* [emitted]: texts of the output's tokens; NULL: not kept */
+    double row_ms[MEASURE_MAX_ROWS];   /* [n-1]: target, n rows */
+    double draft_ms, draft_prefill_ms; /* 0: there is no draft model */
+    char **pieces;                     /* [emitted]: texts of the output's tokens; NULL: not kept */
 } measure_record;
 
 typedef struct measure {

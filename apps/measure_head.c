@@ -84,7 +84,7 @@ const char *measure_head_differs(const json_t *mine, const json_t *other)
             a = json_object_get(a, same[i].key);
             b = json_object_get(b, same[i].key);
         }
-        if (!json_equal(a, b))
+        if ((a || b) && !json_equal(a, b))
             return same[i].what;
     }
     return NULL;

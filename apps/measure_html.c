@@ -74,9 +74,10 @@ static void add_table(text *t, const json_t *o)
     if (isfinite(measure_number(alpha, "low")))
         text_printf(t, " (95&nbsp;%%: %.1f to %.1f)", 100 * measure_number(alpha, "low"),
                     100 * measure_number(alpha, "high"));
-    text_printf(
-        t, "; a draft step costs %.3f plain steps; auto was off %.0f&nbsp;%% of the time</p>\n",
-        measure_number(o, "c"), 100 * measure_number(o, "share_off"));
+    if (isfinite(measure_number(o, "c")))
+        text_printf(t, "; a draft step costs %.3f plain steps", measure_number(o, "c"));
+    text_printf(t, "; auto was off %.0f&nbsp;%% of the time; <code>outrider run %s</code></p>\n",
+                100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
     text_printf(
         t, "<div class=\"wide\"><table><thead><tr><th></th><th>speed-up</th><th>95&nbsp;%%</th>"
            "<th>predicted</th><th>tokens/s</th><th>accepted, %%</th><th>tokens<br>a block</th>"
@@ -169,7 +170,8 @@ static void add_conditions(text *t, const json_t *summary)
     add_user_text(t, measure_string(driver, "info"));
     text_printf(t, "</td></tr>\n");
     add_model(t, "target", json_object_get(summary, "model"));
-    add_model(t, "draft", json_object_get(summary, "draft"));
+    if (json_is_object(json_object_get(summary, "draft")))
+        add_model(t, "draft", json_object_get(summary, "draft"));
     text_printf(
         t,
         "<tr><td>prompts</td><td>%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
@@ -196,8 +198,12 @@ void measure_html(text *t, const json_t *summary)
     html_begin(t, "Does speculation pay?");
     text_printf(t, "<p>");
     add_user_text(t, measure_string(json_object_get(summary, "model"), "name"));
-    text_printf(t, " with the draft ");
-    add_user_text(t, measure_string(json_object_get(summary, "draft"), "name"));
+    if (json_is_object(json_object_get(summary, "draft"))) {
+        text_printf(t, " with the draft ");
+        add_user_text(t, measure_string(json_object_get(summary, "draft"), "name"));
+    } else {
+        text_printf(t, " without a draft");
+    }
     text_printf(t, " on ");
     add_user_text(t, measure_string(json_object_get(summary, "device"), "name"));
     text_printf(t, "</p>\n");

@@ -61,8 +61,10 @@ json_t *measure_record_json(const measure *m, const measure_record *record)
     for (size_t i = 0; i < MEASURE_MAX_ROWS; i++)
         bad |= json_array_append_new(rows, json_real(record->row_ms[i]));
     bad |= json_object_set_new(o, "row_ms", rows);
-    bad |= json_object_set_new(o, "draft_step_ms", json_real(record->draft_ms));
-    bad |= json_object_set_new(o, "draft_prefill_ms", json_real(record->draft_prefill_ms));
+    bad |= json_object_set_new(o, "draft_step_ms",
+                               m->e->draft ? json_real(record->draft_ms) : json_null());
+    bad |= json_object_set_new(o, "draft_prefill_ms",
+                               m->e->draft ? json_real(record->draft_prefill_ms) : json_null());
     for (size_t i = 0; i < m->n_settings; i++)
         bad |= json_array_append_new(runs, run_json(&m->settings[i], &record->runs[i]));
     bad |= json_object_set_new(o, "runs", runs);
@@ -188,8 +190,9 @@ bool measure_record_read(const measure *m, const json_t *object, measure_record 
         record->row_ms[i] = json_number_value(json_array_get(rows, i));
         ok = record->row_ms[i] > 0 && record->row_ms[i] < 1e9;
     }
-    ok = ok && read_time(object, "draft_step_ms", &record->draft_ms) &&
-         read_time(object, "draft_prefill_ms", &record->draft_prefill_ms);
+    if (m->e->draft)
+        ok = ok && read_time(object, "draft_step_ms", &record->draft_ms) &&
+             read_time(object, "draft_prefill_ms", &record->draft_prefill_ms);
     for (size_t i = 0; i < m->n_settings && ok; i++)
         ok = read_run(&m->settings[i], json_array_get(runs, i), &record->runs[i]) &&
              record->runs[i].emitted == record->runs[0].emitted;

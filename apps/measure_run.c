@@ -190,7 +190,7 @@ static otr_result measure_passes(measure *m, measure_record *record, size_t prom
     otr_result result = fill_session(m, prompt);
     double ms = 0;
 
-    if (result == OTR_OK)
+    if (result == OTR_OK && m->e->draft)
         result = measure_draft_prefill(m, &record->draft_prefill_ms);
     for (int round = 0; round < PASS_ROUNDS; round++) {
         for (uint32_t rows = 1; rows <= MEASURE_MAX_ROWS && result == OTR_OK; rows++) {
@@ -201,9 +201,10 @@ static otr_result measure_passes(measure *m, measure_record *record, size_t prom
             result = pass(m, OTR_EVALUATE_ROWS, rows, false, &ms);
             record->row_ms[rows - 1] += ms / (used ? PASS_ROUNDS : 1);
         }
-        if (result == OTR_OK)
+        if (result == OTR_OK && m->e->draft) {
             result = pass(m, OTR_EVALUATE_ROWS, 1, true, &ms);
-        record->draft_ms += ms / PASS_ROUNDS;
+            record->draft_ms += ms / PASS_ROUNDS;
+        }
         if (result != OTR_OK)
             return result;
     }

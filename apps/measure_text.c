@@ -102,8 +102,10 @@ static void add_table(text *t, const json_t *o)
     if (isfinite(measure_number(alpha, "low")))
         text_printf(t, " (95 %%: %.1f to %.1f)", 100 * measure_number(alpha, "low"),
                     100 * measure_number(alpha, "high"));
-    text_printf(t, ", a draft step costs %.3f plain steps, auto was off %.0f %% of the time\n",
-                measure_number(o, "c"), 100 * measure_number(o, "share_off"));
+    if (isfinite(measure_number(o, "c")))
+        text_printf(t, ", a draft step costs %.3f plain steps", measure_number(o, "c"));
+    text_printf(t, ", auto was off %.0f %% of the time\n  outrider run %s\n",
+                100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
     text_printf(t, "  %-10s %8s %6s %6s %9s %8s %5s %10s %7s %7s %7s %7s\n", "", "speed-up", "95 %",
                 "to", "predicted", "tokens/s", "tau", "break-even", "p50 ms", "p95", "p99", "max");
     json_array_foreach(json_object_get(o, "settings"), i, setting) add_setting(t, setting);
@@ -118,8 +120,12 @@ static void add_head(text *t, const json_t *summary)
     const json_t *driver = json_object_get(summary, "driver");
 
     add_name(t, measure_string(json_object_get(summary, "model"), "name"), 0);
-    text_printf(t, " with the draft ");
-    add_name(t, measure_string(json_object_get(summary, "draft"), "name"), 0);
+    if (json_is_object(json_object_get(summary, "draft"))) {
+        text_printf(t, " with the draft ");
+        add_name(t, measure_string(json_object_get(summary, "draft"), "name"), 0);
+    } else {
+        text_printf(t, " without a draft");
+    }
     text_printf(t, ", ");
     add_name(t, measure_string(device, "name"), 0);
     text_printf(t, ", ");
