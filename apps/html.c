@@ -69,6 +69,7 @@ static const char style[] =
     "border:1px solid var(--rule);border-radius:8px;padding:.75rem 1rem;margin:.25rem 0 1rem}"
     ".strip span,.key{border-radius:3px}.a{background:var(--acc)}"
     ".r{background:var(--rej);border-bottom:2px solid var(--bad)}"
+    "del{color:var(--bad);text-decoration:line-through;text-decoration-thickness:2px}"
     ".b,.p,.f{background:var(--own)}.key{padding:0 .4em;font-size:.875rem;white-space:nowrap}"
     "code{font:.9em ui-monospace,monospace}.warn{border-left:4px solid "
     "var(--bad);padding-left:.75rem}";

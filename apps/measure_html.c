@@ -1,6 +1,7 @@
 /* The page of `outrider measure` (measure.h): the answer, plots, tables and sample outputs, in one file
  * that loads nothing. Texts of the user and of models are escaped. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "html.h"
@@ -89,10 +90,31 @@ static void add_table(text *t, const json_t *o)
 
 /* ---------------------------------------------------------------------------- sample outputs */
 
-/* Neighbours of one origin share a span. */
-static void add_strip(text *t, const json_t *pieces, const char *origins)
+/* Its line feeds are shown as arrows: those of the output itself are what breaks its lines. */
+static void add_rejected(text *t, const char *piece)
 {
-    size_t n = json_array_size(pieces);
+    text_printf(t, "<del>");
+    for (const char *at = piece ? piece : ""; *at;) {
+        size_t length = strcspn(at, "\n");
+        char *part = strndup(at, length);
+
+        html_escape(t, part ? part : "");
+        free(part);
+        at += length;
+        if (*at == '\n') {
+            text_printf(t, "↵");
+            at++;
+        }
+    }
+    text_printf(t, "</del>");
+}
+
+/* Neighbours of one origin share a span; before a token that replaced a drafted one stands that. */
+static void add_strip(text *t, const json_t *pieces, const json_t *run)
+{
+    const char *origins = measure_string(run, "origins");
+    const json_t *rejected = json_object_get(run, "rejected");
+    size_t n = json_array_size(pieces), n_rejected = 0;
     char open = 0;
 
     text_printf(t, "<div class=\"strip\">");
@@ -101,6 +123,8 @@ static void add_strip(text *t, const json_t *pieces, const char *origins)
             text_printf(t, "%s<span class=\"%c\">", open ? "</span>" : "", origins[i]);
             open = origins[i];
         }
+        if (open == ORIGIN_REJECTED && json_is_array(rejected))
+            add_rejected(t, json_string_value(json_array_get(rejected, n_rejected++)));
         html_escape(t, json_string_value(json_array_get(pieces, i)));
     }
     text_printf(t, "%s</div>\n", open ? "</span>" : "");
@@ -126,19 +150,19 @@ static void add_samples(text *t, const json_t *summary)
                 !json_is_array(pieces))
                 continue;
             if (!begun)
-                text_printf(t,
-                            "<h2>Sample outputs</h2>\n<p class=\"legend\">"
-                            "<span class=\"key a\">drafted, and accepted</span> "
-                            "<span class=\"key r\">the target’s own: a drafted token was rejected"
-                            "</span> <span class=\"key b\">the target’s own: nothing was rejected"
-                            "</span></p>\n");
+                text_printf(
+                    t, "<h2>Sample outputs</h2>\n<p class=\"legend\">"
+                       "<span class=\"key a\">drafted, and accepted</span> "
+                       "<span class=\"key r\"><del>drafted, and rejected</del> the target’s own in "
+                       "its place</span> <span class=\"key b\">the target’s own: nothing was "
+                       "rejected</span></p>\n");
             begun = true;
             text_printf(t, "<h3>");
             add_user_text(t, measure_string(task, "task"));
             text_printf(t, ", %s</h3>\n<p class=\"faint\">", setting);
             add_user_text(t, measure_string(prompt, "source"));
             text_printf(t, "</p>\n");
-            add_strip(t, pieces, measure_string(run, "origins"));
+            add_strip(t, pieces, run);
             break;
         }
     }

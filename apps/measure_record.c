@@ -22,6 +22,19 @@ static json_t *counts_json(const uint64_t *counts, size_t n)
     return list;
 }
 
+/* NULL-terminated; null where they aren't kept. */
+static json_t *texts_json(char *const *texts)
+{
+    json_t *list = texts ? json_array() : json_null();
+
+    for (size_t i = 0; texts && texts[i]; i++)
+        if (json_array_append_new(list, json_text(texts[i], strlen(texts[i])))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
 static json_t *run_json(const measure_setting *setting, const measure_run *run)
 {
     json_t *o = json_object(), *latency = json_array();
@@ -43,6 +56,7 @@ static json_t *run_json(const measure_setting *setting, const measure_run *run)
                                counts_json(run->accepted_by_position, OTR_MAX_DRAFT));
     bad |= json_object_set_new(o, "latency_ms", latency);
     bad |= json_object_set_new(o, "origins", json_string(run->origins));
+    bad |= json_object_set_new(o, "rejected", texts_json(run->rejected));
     if (!bad)
         return o;
     json_decref(o);
@@ -52,7 +66,7 @@ static json_t *run_json(const measure_setting *setting, const measure_run *run)
 json_t *measure_record_json(const measure *m, const measure_record *record)
 {
     const measure_prompt *prompt = &m->data.prompts[record->prompt];
-    json_t *o = json_object(), *rows = json_array(), *runs = json_array(), *pieces = NULL;
+    json_t *o = json_object(), *rows = json_array(), *runs = json_array();
     int bad = json_object_set_new(o, "prompt", json_integer((json_int_t)record->prompt));
 
     bad |= json_object_set_new(o, "task", json_text(prompt->task, strlen(prompt->task)));
@@ -68,12 +82,7 @@ json_t *measure_record_json(const measure *m, const measure_record *record)
     for (size_t i = 0; i < m->n_settings; i++)
         bad |= json_array_append_new(runs, run_json(&m->settings[i], &record->runs[i]));
     bad |= json_object_set_new(o, "runs", runs);
-    if (record->pieces)
-        pieces = json_array();
-    for (size_t i = 0; record->pieces && record->pieces[i]; i++)
-        bad |= json_array_append_new(pieces,
-                                     json_text(record->pieces[i], strlen(record->pieces[i])));
-    bad |= json_object_set_new(o, "pieces", pieces ? pieces : json_null());
+    bad |= json_object_set_new(o, "pieces", texts_json(record->pieces));
     if (!bad)
         return o;
     json_decref(o);
@@ -122,12 +131,31 @@ static bool add_up(const measure_run *run)
            accepted == run->accepted;
 }
 
+/* A list of n texts, or null. */
+static bool read_texts(const json_t *list, size_t n, char ***texts)
+{
+    if (!json_is_array(list))
+        return json_is_null(list);
+    if (json_array_size(list) != n)
+        return false;
+    *texts = calloc(n + 1, sizeof(**texts));
+    for (size_t i = 0; *texts && i < n; i++) {
+        const char *s = json_string_value(json_array_get(list, i));
+
+        (*texts)[i] = s ? strdup(s) : NULL;
+        if (!(*texts)[i])
+            return false;
+    }
+    return *texts != NULL;
+}
+
 static bool read_run(const measure_setting *setting, const json_t *o, measure_run *run)
 {
     const json_t *latency = json_object_get(o, "latency_ms");
     const json_t *origins = json_object_get(o, "origins");
     const char *typed = json_string_value(json_object_get(o, "setting"));
     char name[24];
+    size_t n_rejected = 0;
     bool ok = typed && strcmp(typed, measure_setting_name(setting, name)) == 0;
 
 #define TAKE(field) ok = read_count(json_object_get(o, #field), &run->field) && ok;
@@ -154,26 +182,9 @@ static bool read_run(const measure_setting *setting, const json_t *o, measure_ru
             return false;
         run->latency_ms[i] = (float)json_number_value(value);
     }
-    return add_up(run);
-}
-
-static bool read_pieces(const json_t *list, measure_record *record)
-{
-    size_t n = json_array_size(list);
-
-    if (!json_is_array(list))
-        return json_is_null(list);
-    if (n != record->runs[0].emitted)
-        return false;
-    record->pieces = calloc(n + 1, sizeof(*record->pieces));
-    for (size_t i = 0; record->pieces && i < n; i++) {
-        const char *piece = json_string_value(json_array_get(list, i));
-
-        record->pieces[i] = piece ? strdup(piece) : NULL;
-        if (!record->pieces[i])
-            return false;
-    }
-    return record->pieces != NULL;
+    for (size_t i = 0; i <= run->n_tokens; i++)
+        n_rejected += run->origins[i] == ORIGIN_REJECTED;
+    return add_up(run) && read_texts(json_object_get(o, "rejected"), n_rejected, &run->rejected);
 }
 
 bool measure_record_read(const measure *m, const json_t *object, measure_record *record)
@@ -196,7 +207,8 @@ bool measure_record_read(const measure *m, const json_t *object, measure_record 
     for (size_t i = 0; i < m->n_settings && ok; i++)
         ok = read_run(&m->settings[i], json_array_get(runs, i), &record->runs[i]) &&
              record->runs[i].emitted == record->runs[0].emitted;
-    ok = ok && read_pieces(json_object_get(object, "pieces"), record);
+    ok = ok &&
+         read_texts(json_object_get(object, "pieces"), record->runs[0].emitted, &record->pieces);
     if (!ok)
         measure_record_free(record);
     return ok;

@@ -282,6 +282,27 @@ static void check_shown(const json_t *group, const char *text, const char *page)
     }
 }
 
+/* As many texts as tokens that replaced a drafted one, and some where there must be. */
+static void check_rejected(const json_t *root, bool must_be)
+{
+    const json_t *prompt, *run;
+    size_t i, k, n_all = 0;
+
+    json_array_foreach(json_object_get(root, "prompts"), i, prompt)
+        json_array_foreach(json_object_get(prompt, "runs"), k, run)
+    {
+        const char *at = json_string_value(json_object_get(run, "origins"));
+        size_t n = 0;
+
+        for (; *at; at++)
+            n += *at == 'r';
+        ck_assert(json_is_array(json_object_get(run, "rejected")));
+        ck_assert_uint_eq(json_array_size(json_object_get(run, "rejected")), n);
+        n_all += n;
+    }
+    ck_assert(n_all > 0 || !must_be);
+}
+
 START_TEST(test_reports_agree)
 {
     struct program_result r;
@@ -329,6 +350,7 @@ START_TEST(test_reports_agree)
     ck_assert_ptr_nonnull(strstr(page, "prefers-color-scheme:dark"));
     ck_assert_ptr_nonnull(strstr(page, "</html>"));
     ck_assert_ptr_nonnull(strstr(page, "class=\"strip\""));
+    check_rejected(root, false);
     free(page);
     free(table);
     json_decref(root);
@@ -436,6 +458,8 @@ START_TEST(test_without_draft)
     check_shown(json_object_get(root, "overall"), r.out, page);
     ck_assert_ptr_nonnull(strstr(r.out, "without a draft"));
     ck_assert_ptr_nonnull(strstr(page, "class=\"ring"));
+    check_rejected(root, true);
+    ck_assert_ptr_nonnull(strstr(strstr(page, "class=\"strip\""), "<del>"));
     ck_assert_ptr_null(strstr(r.out, "nan"));
     ck_assert_ptr_null(strstr(page, "nan"));
     free(page);
