@@ -11,10 +11,11 @@
 #include "report_file.h"
 
 struct settings {
-    const char *model, *draft, *device, *draft_max, *ngram, *budget, *json, *csv, *html, *resume;
+    const char *model, *draft, *device, *draft_device, *draft_max, *ngram, *budget, *json, *csv,
+        *html, *resume;
     measure_data_params data;
     otr_cache_type cache_type;
-    int64_t n_predict, n_ctx, top_k, seed;
+    int64_t n_predict, n_ctx, top_k, seed, schedule;
     double temperature, top_p, min_p;
     bool keeps_text, ignore_eos, quiet, validation;
 };
@@ -55,6 +56,8 @@ static const option options[] = {
     {{"--ngram"}, OPTION_TEXT, AT(ngram), "K,K", 0, 0,
      "measure n-gram lookup with so many tokens, too (default\n"
      "without a draft: 4,8)"},
+    {{"--schedule"}, OPTION_CHOICE, AT(schedule), "auto|serial|pipelined", 0, 0,
+     "when the draft works: see 'outrider run --help' (default auto)"},
     {{"-n", "--predict", "--n-predict"}, OPTION_INTEGER, AT(n_predict), "N", 2, OTR_MAX_CONTEXT,
      "most tokens of an output (default 128); a prompt's own\n"
      "max_tokens may be fewer"},
@@ -71,6 +74,9 @@ static const option options[] = {
      "go on after the model's end of text"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
      "index, UUID or part of a name: see 'outrider devices'"},
+    {{"-devd", "--draft-device", "--device-draft"}, OPTION_TEXT, AT(draft_device), "NAME", 0, 0,
+     "the draft's device; the target's own is opened a second time\n"
+     "(default: shared with the target)"},
     {{"-q", "--quiet"}, OPTION_SET, AT(quiet), NULL, 0, 0, "no progress or warnings"},
     {{"--validate"}, OPTION_SET, AT(validation), NULL, 0, 0,
      "run under the Vulkan validation layers"},
@@ -348,6 +354,8 @@ int command_measure(int argc, char **argv)
     m.cache_type = s.cache_type;
     m.keeps_text = s.keeps_text;
     m.ignore_eos = s.ignore_eos;
+    m.schedule = s.schedule ? (otr_schedule)(s.schedule - 1) : OTR_SCHEDULE_AUTO;
+    m.is_draft_apart = s.draft_device && has_draft(&s);
     m.sampling = otr_sampling_default();
     m.sampling.seed = (uint64_t)s.seed;
     m.sampling.temperature = (float)s.temperature;
@@ -358,6 +366,7 @@ int command_measure(int argc, char **argv)
                                             .draft = has_draft(&s) ? s.draft : NULL,
                                             .with_demo_draft = has_draft(&s),
                                             .device = s.device,
+                                            .draft_device = s.draft_device,
                                             .validation = s.validation,
                                             .quiet = s.quiet});
     if (!code)

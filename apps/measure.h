@@ -36,7 +36,8 @@ typedef struct measure_run {
     double seconds; /* of these tokens */
     double ttft_ms;
     double blocks_ms, off_ms; /* all blocks' times; of them those without a draft in auto */
-    uint64_t emitted, blocks, plain_blocks, drafted, verified, accepted, discarded;
+    uint64_t emitted, blocks, plain_blocks, pipelined_blocks, drafted, verified, accepted,
+        discarded;
     uint64_t verified_by_position[OTR_MAX_DRAFT], accepted_by_position[OTR_MAX_DRAFT];
     float *latency_ms; /* [n_tokens] */
     char *origins;     /* [n_tokens + 1], of the first token and these; measure_origin */
@@ -78,6 +79,8 @@ typedef struct measure {
     int64_t n_predict;
     uint32_t n_ctx;
     otr_cache_type cache_type;
+    otr_schedule schedule;
+    bool is_draft_apart; /* on a device, or a second opening of the target's, of its own */
     bool keeps_text, ignore_eos;
     measure_record *records; /* [data.n_prompts] */
     size_t n_records;

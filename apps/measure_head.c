@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices.h"
 #include "identity.h"
 #include "measure.h"
 #include "output.h"
@@ -33,6 +34,9 @@ static double as_typed(float value)
 json_t *measure_head(const measure *m)
 {
     json_t *o = json_object(), *settings = json_array(), *tasks = json_array();
+    static const char *const schedules[] = {[OTR_SCHEDULE_AUTO] = "auto",
+                                            [OTR_SCHEDULE_SERIAL] = "serial",
+                                            [OTR_SCHEDULE_PIPELINED] = "pipelined"};
     char hash[17], name[24];
     int bad = json_object_set_new(o, "schema", json_string(MEASURE_SCHEMA));
 
@@ -48,11 +52,15 @@ json_t *measure_head(const measure *m)
                                          (json_int_t)m->data.n_prompts, "tasks", tasks));
     bad |= json_object_set_new(
         o, "options",
-        json_pack("{s:o,s:I,s:f,s:I,s:f,s:f,s:I,s:s,s:b}", "settings", settings, "max_tokens",
-                  (json_int_t)m->n_predict, "temperature", as_typed(m->sampling.temperature),
-                  "top_k", (json_int_t)m->sampling.top_k, "top_p", as_typed(m->sampling.top_p),
-                  "min_p", as_typed(m->sampling.min_p), "seed", (json_int_t)m->sampling.seed,
-                  "cache_type", cache_type_name(m->cache_type), "ignore_eos", m->ignore_eos));
+        json_pack("{s:o,s:I,s:f,s:I,s:f,s:f,s:I,s:s,s:s,s:b,s:b}", "settings", settings,
+                  "max_tokens", (json_int_t)m->n_predict, "temperature",
+                  as_typed(m->sampling.temperature), "top_k", (json_int_t)m->sampling.top_k,
+                  "top_p", as_typed(m->sampling.top_p), "min_p", as_typed(m->sampling.min_p),
+                  "seed", (json_int_t)m->sampling.seed, "cache_type",
+                  cache_type_name(m->cache_type), "schedule", schedules[m->schedule], "draft_apart",
+                  m->is_draft_apart, "ignore_eos", m->ignore_eos));
+    bad |= json_object_set_new(o, "draft_device",
+                               m->e->draft ? device_json(&m->e->draft_device) : json_null());
     bad |= json_object_set_new(o, "n_ctx", json_integer((json_int_t)m->n_ctx));
     if (!bad)
         return o;
@@ -69,9 +77,10 @@ const char *measure_head_differs(const json_t *mine, const json_t *other)
         {"model", "fnv1a64", "another target"},
         {"draft", "fnv1a64", "another draft"},
         {"device", "uuid", "another device"},
+        {"draft_device", "uuid", "another device of the draft"},
         {"driver", "version", "another driver"},
         {"driver", "info", "another driver"},
-        {"options", NULL, "other options (K, -n, sampling or cache type)"},
+        {"options", NULL, "other options (K, -n, sampling, schedule or cache type)"},
         {"n_ctx", NULL, "another context size"},
         {"version", NULL, "another version of Outrider"},
     };

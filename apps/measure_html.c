@@ -188,6 +188,10 @@ static void add_conditions(text *t, const json_t *summary)
 
     text_printf(t, "<h2>Measured on</h2>\n<table class=\"facts\"><tbody>\n<tr><td>device</td><td>");
     add_user_text(t, measure_string(device, "name"));
+    if (json_is_true(json_object_get(o, "draft_apart"))) {
+        text_printf(t, "</td></tr>\n<tr><td>the draft’s, of its own</td><td>");
+        add_user_text(t, measure_string(json_object_get(summary, "draft_device"), "name"));
+    }
     text_printf(t, "</td></tr>\n<tr><td>driver</td><td>");
     add_user_text(t, measure_string(driver, "name"));
     text_printf(t, " ");
@@ -196,17 +200,18 @@ static void add_conditions(text *t, const json_t *summary)
     add_model(t, "target", json_object_get(summary, "model"));
     if (json_is_object(json_object_get(summary, "draft")))
         add_model(t, "draft", json_object_get(summary, "draft"));
-    text_printf(
-        t,
-        "<tr><td>prompts</td><td>%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-        ", <code>%s</code></td></tr>\n<tr><td>options</td><td>at most %" JSON_INTEGER_FORMAT
-        " tokens, temperature %g, seed %" JSON_INTEGER_FORMAT ", context %" JSON_INTEGER_FORMAT
-        ", cache %s</td></tr>\n",
-        json_integer_value(json_object_get(summary, "measured")),
-        json_integer_value(json_object_get(data, "prompts")), measure_string(data, "fnv1a64"),
-        json_integer_value(json_object_get(o, "max_tokens")), measure_number(o, "temperature"),
-        json_integer_value(json_object_get(o, "seed")),
-        json_integer_value(json_object_get(summary, "n_ctx")), measure_string(o, "cache_type"));
+    text_printf(t,
+                "<tr><td>prompts</td><td>%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+                ", <code>%s</code></td></tr>\n<tr><td>options</td><td>at most %" JSON_INTEGER_FORMAT
+                " tokens, temperature %g, seed %" JSON_INTEGER_FORMAT
+                ", context %" JSON_INTEGER_FORMAT ", cache %s, schedule %s</td></tr>\n",
+                json_integer_value(json_object_get(summary, "measured")),
+                json_integer_value(json_object_get(data, "prompts")),
+                measure_string(data, "fnv1a64"),
+                json_integer_value(json_object_get(o, "max_tokens")),
+                measure_number(o, "temperature"), json_integer_value(json_object_get(o, "seed")),
+                json_integer_value(json_object_get(summary, "n_ctx")),
+                measure_string(o, "cache_type"), measure_string(o, "schedule"));
     text_printf(t,
                 "<tr><td>made by</td><td>outrider %s, <code>outrider measure</code></td></tr>\n"
                 "</tbody></table>\n",

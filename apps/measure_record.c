@@ -9,7 +9,8 @@
 
 /* The counters of a run by name. */
 #define COUNTERS(x)                                                                                \
-    x(emitted) x(blocks) x(plain_blocks) x(drafted) x(verified) x(accepted) x(discarded)
+    x(emitted) x(blocks) x(plain_blocks) x(drafted) x(verified) x(accepted) x(discarded)           \
+        x(pipelined_blocks)
 /* And its times. */
 #define TIMES(x) x(seconds) x(ttft_ms) x(blocks_ms) x(off_ms)
 
@@ -127,7 +128,7 @@ static bool add_up(const measure_run *run)
     return run->emitted >= 2 && run->n_tokens == run->emitted - 1 && run->seconds > 0 &&
            run->blocks > 0 && run->drafted >= run->verified && run->verified >= run->accepted &&
            run->emitted + run->discarded == 1 + run->accepted + run->blocks &&
-           run->plain_blocks <= run->blocks && verified == run->verified &&
+           run->plain_blocks + run->pipelined_blocks <= run->blocks && verified == run->verified &&
            accepted == run->accepted;
 }
 

@@ -78,6 +78,7 @@ static void take_stats(measure_run *run, const otr_stats *stats)
     run->emitted = stats->emitted;
     run->blocks = stats->blocks;
     run->plain_blocks = stats->plain_blocks;
+    run->pipelined_blocks = stats->pipelined_blocks;
     run->drafted = stats->drafted;
     run->verified = stats->verified;
     run->accepted = stats->accepted;
@@ -110,6 +111,7 @@ static otr_result generate(measure *m, size_t prompt, const measure_setting *set
         params.sampling.temperature = (float)m->data.prompts[prompt].temperature;
     params.max_tokens = (int32_t)max_tokens;
     params.draft_max = setting->draft_max;
+    params.schedule = m->schedule;
     /* auto has all there are. */
     if (setting->draft_max != OTR_DRAFT_AUTO)
         params.drafters = strcmp(setting->drafter, "ngram") == 0 ? OTR_DRAFTER_NGRAM

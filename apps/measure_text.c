@@ -185,8 +185,9 @@ static void add_interval(text *t, const json_t *x)
 static const char *const setting_numbers[] = {
     "speedup_predicted", "tokens_per_second", "tau", "verify_cost", "break_even_tau", "share_off"};
 static const char *const latency_numbers[] = {"p50", "p95", "p99", "max"};
-static const char *const counter_numbers[] = {"emitted",  "blocks",   "plain_blocks", "drafted",
-                                              "verified", "accepted", "discarded"};
+static const char *const counter_numbers[] = {"emitted",   "blocks",          "plain_blocks",
+                                              "drafted",   "verified",        "accepted",
+                                              "discarded", "pipelined_blocks"};
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static void add_rows(text *t, const json_t *o)

@@ -474,6 +474,39 @@ START_TEST(test_without_draft)
 }
 END_TEST
 
+/* What is measured is what was asked for: the draft on a queue of its own, ahead of the target, or not. */
+START_TEST(test_schedule)
+{
+    static const char *const schedules[] = {"serial", "pipelined"};
+
+    begin();
+    write_prompts(1);
+    for (size_t i = 0; i < 2; i++) {
+        struct program_result r = MEASURE("--schedule", schedules[i], "--draft-device", "0",
+                                          "--json", json, "--html", html);
+        const json_t *options, *setting;
+        json_t *root;
+
+        ck_assert_msg(r.code == 0, "%s", r.err);
+        root = load(json);
+        options = json_object_get(root, "options");
+        setting = json_array_get(json_object_get(json_object_get(root, "overall"), "settings"), 1);
+        ck_assert_str_eq(json_string_value(json_object_get(options, "schedule")), schedules[i]);
+        ck_assert(json_is_true(json_object_get(options, "draft_apart")));
+        ck_assert(json_is_object(json_object_get(root, "draft_device")));
+        ck_assert_int_eq(counter(setting, "pipelined_blocks") > 0, i == 1);
+        ck_assert_int_eq(isnan(number(setting, "speedup_predicted")) != 0, i == 1);
+        ck_assert_int_eq(isnan(number(setting, "break_even_tau")) != 0, i == 1);
+        ck_assert_double_gt(number(setting, "verify_cost"), 0);
+        json_decref(root);
+        program_free(&r);
+    }
+    EXPECT_REFUSED(MEASURE("--resume", json, "--draft-device", "0"), 3, json, "other options");
+    EXPECT_REFUSED(MEASURE("--schedule", "never"), 2, "--schedule");
+    end();
+}
+END_TEST
+
 /* ----------------------------------------------------------------------------------- refusals */
 
 static void refuse_data(const char *content, const char *line, const char *why)
@@ -694,6 +727,7 @@ int main(void)
     const TTest *const tests[] = {test_reports_agree,
                                   test_text_and_stdout,
                                   test_without_draft,
+                                  test_schedule,
                                   test_bad_input,
                                   test_cannot_write,
                                   test_result_without_a_place,
