@@ -17,11 +17,6 @@ static const char style[] =
     "--badback:#45181b;--auto:#a5d6ff;--autoback:#0f2f4d;--c0:#e6edf3;--c1:#58b0e8;--c2:#ff9e4f;"
     "--c3:#3ccb9f;--c4:#e59bd0;--c5:#e6c84f;--c6:#9ad3f5;--c7:#9da7b3;--acc:#1d4a2d;--rej:#5c2a1e;"
     "--own:#2a323c}}"
-    "@media print{:root{color-scheme:light;--page:#fff;--ink:#000;--faint:#444;--rule:#bbb;"
-    "--card:#fff;--good:#116329;--goodback:#fff;--bad:#a40e26;--badback:#fff;--auto:#0550ae;"
-    "--autoback:#fff;--c0:#000;--c1:#0072b2;--c2:#d55e00;--c3:#009e73;--c4:#b3589a;--c5:#8a6d00;"
-    "--c6:#2f8fc4;--c7:#59636e;--acc:#cbe9d4;--rej:#fbd3c8;--own:#e3e8ee}"
-    "figure,table,.answer,.strip{break-inside:avoid}body{max-width:none}}"
     "*{box-sizing:border-box}"
     "body{margin:0 auto;max-width:66rem;padding:1rem 1.25rem 3rem;background:var(--page);"
     "color:var(--ink);font:16px/1.5 system-ui,sans-serif;print-color-adjust:exact;"
@@ -70,9 +65,17 @@ static const char style[] =
     ".strip span,.key{border-radius:3px}.a{background:var(--acc)}"
     ".r{background:var(--rej);border-bottom:2px solid var(--bad)}"
     "del{color:var(--bad);text-decoration:line-through;text-decoration-thickness:2px}"
-    ".b,.p,.f{background:var(--own)}.key{padding:0 .4em;font-size:.875rem;white-space:nowrap}"
+    ".b,.p,.f{background:var(--own)}.key{padding:0 .4em;font-size:.875rem}"
+    ".legend .key{white-space:normal}code.run{display:block;overflow-wrap:anywhere}"
     "code{font:.9em ui-monospace,monospace}.warn{border-left:4px solid "
-    "var(--bad);padding-left:.75rem}";
+    "var(--bad);padding-left:.75rem}"
+    "@media print{:root{color-scheme:light;--page:#fff;--ink:#000;--faint:#444;--rule:#bbb;"
+    "--card:#fff;--good:#116329;--goodback:#fff;--bad:#a40e26;--badback:#fff;--auto:#0550ae;"
+    "--autoback:#fff;--c0:#000;--c1:#0072b2;--c2:#d55e00;--c3:#009e73;--c4:#b3589a;--c5:#8a6d00;"
+    "--c6:#2f8fc4;--c7:#59636e;--acc:#cbe9d4;--rej:#fbd3c8;--own:#e3e8ee}"
+    "figure,table,.answer,.strip{break-inside:avoid}h2,h3{break-after:avoid}"
+    "body{max-width:none;padding:0}.plots{grid-template-columns:1fr 1fr}.wide{overflow:visible}"
+    ".wide table{font-size:.7rem;width:100%}.wide th,.wide td{padding:.1rem .25rem}}";
 
 void html_escape(text *t, const char *s)
 {

@@ -77,8 +77,10 @@ static void add_table(text *t, const json_t *o)
                     100 * measure_number(alpha, "high"));
     if (isfinite(measure_number(o, "c")))
         text_printf(t, "; a draft step costs %.3f plain steps", measure_number(o, "c"));
-    text_printf(t, "; auto was off %.0f&nbsp;%% of the time; <code>outrider run %s</code></p>\n",
-                100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
+    text_printf(
+        t,
+        "; auto was off %.0f&nbsp;%% of the time<code class=\"run\">outrider run %s</code></p>\n",
+        100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
     text_printf(
         t, "<div class=\"wide\"><table><thead><tr><th></th><th>speed-up</th><th>95&nbsp;%%</th>"
            "<th>predicted</th><th>tokens/s</th><th>accepted, %%</th><th>tokens<br>a block</th>"
