@@ -84,8 +84,8 @@ void compare_check(const compare_result *a, compare_result *b)
 {
     const json_t *x = a->root, *y = b->root;
     bool same_models = same(x, y, "model", "fnv1a64") && same(x, y, "draft", "fnv1a64");
-    bool same_device = same(x, y, "device", "name") && same(x, y, "driver", "info") &&
-                       same(x, y, "driver", "version");
+    bool same_device = same(x, y, "device", "name") && same(x, y, "draft_device", "name") &&
+                       same(x, y, "driver", "info") && same(x, y, "driver", "version");
 
     if (strcmp(string_of(x, NULL, "schema"), string_of(y, NULL, "schema")) != 0)
         refuse(b, "another schema", string_of(x, NULL, "schema"), string_of(y, NULL, "schema"));
@@ -93,7 +93,8 @@ void compare_check(const compare_result *a, compare_result *b)
         refuse(b, "other prompts", string_of(x, "data", "fnv1a64"),
                string_of(y, "data", "fnv1a64"));
     else if (!same(x, y, "options", NULL))
-        refuse(b, "measured with other options (K, -n, sampling or cache type)", NULL, NULL);
+        refuse(b, "measured with other options (K, -n, sampling, schedule or cache type)", NULL,
+               NULL);
     else if (!same(x, y, "depth", NULL) || !same(x, y, "cache_type", NULL))
         refuse(b, "measured with another depth or cache type", NULL, NULL);
     else if (is_other_file(x, y, "model"))

@@ -11,10 +11,11 @@
 #include "report_file.h"
 
 struct settings {
-    const char *model, *draft, *device, *draft_max, *ngram, *budget, *json, *csv, *html, *resume;
+    const char *model, *draft, *device, *draft_device, *draft_max, *ngram, *budget, *json, *csv,
+        *html, *resume;
     measure_data_params data;
     otr_cache_type cache_type;
-    int64_t n_predict, n_ctx, top_k, seed;
+    int64_t n_predict, n_ctx, top_k, seed, schedule;
     double temperature, top_p, min_p;
     bool keeps_text, ignore_eos, quiet, validation;
 };
@@ -25,7 +26,8 @@ static const option options[] = {
     {{"-m", "--model"}, OPTION_TEXT, AT(model), "FILE", 0, 0,
      "target model, GGUF (default: the demo pair)"},
     {{"-md", "--draft-model", "--model-draft"}, OPTION_TEXT, AT(draft), "FILE", 0, 0,
-     "draft model, of the same vocabulary"},
+     "draft model, of the same vocabulary (default with -m: none,\n"
+     "only n-gram lookup is measured)"},
     {{"--data"}, OPTION_LIST, AT(data.files), "FILE", 0, 0,
      "prompts: JSON lines, a text file or a folder of text files;\n"
      "may be given several times"},
@@ -49,9 +51,13 @@ static const option options[] = {
     {{"--no-text"}, OPTION_CLEAR, AT(keeps_text), NULL, 0, 0,
      "keep no text of outputs in JSON and HTML"},
     {{"--draft-max", "--draft", "--draft-n"}, OPTION_TEXT, AT(draft_max), "K,K", 0, 0,
-     "tokens drafted a block (default 2,4,8)"},
+     "tokens drafted a block (default 2,4,8); 0: the draft isn't\n"
+     "loaded"},
     {{"--ngram"}, OPTION_TEXT, AT(ngram), "K,K", 0, 0,
-     "measure n-gram lookup with so many tokens, too"},
+     "measure n-gram lookup with so many tokens, too (default\n"
+     "without a draft: 4,8)"},
+    {{"--schedule"}, OPTION_CHOICE, AT(schedule), "auto|serial|pipelined", 0, 0,
+     "when the draft works: see 'outrider run --help' (default auto)"},
     {{"-n", "--predict", "--n-predict"}, OPTION_INTEGER, AT(n_predict), "N", 2, OTR_MAX_CONTEXT,
      "most tokens of an output (default 128); a prompt's own\n"
      "max_tokens may be fewer"},
@@ -68,6 +74,9 @@ static const option options[] = {
      "go on after the model's end of text"},
     {{"-dev", "--device"}, OPTION_TEXT, AT(device), "NAME", 0, 0,
      "index, UUID or part of a name: see 'outrider devices'"},
+    {{"-devd", "--draft-device", "--device-draft"}, OPTION_TEXT, AT(draft_device), "NAME", 0, 0,
+     "the draft's device; the target's own is opened a second time\n"
+     "(default: shared with the target)"},
     {{"-q", "--quiet"}, OPTION_SET, AT(quiet), NULL, 0, 0, "no progress or warnings"},
     {{"--validate"}, OPTION_SET, AT(validation), NULL, 0, 0,
      "run under the Vulkan validation layers"},
@@ -76,7 +85,7 @@ static const option options[] = {
 
 static const command_line line = {
     .name = "measure",
-    .usage = "[-m FILE -md FILE] --data FILE [options]",
+    .usage = "[-m FILE [-md FILE]] --data FILE [options]",
     .about =
         "Tells whether speculation pays on your own prompts. Each prompt is continued without the\n"
         "draft, with several numbers of drafted tokens (K) and with auto, one after the other;\n"
@@ -130,16 +139,29 @@ static int read_list(measure *m, const char *name, const char *list, const char 
     return EXIT_CODE_OK;
 }
 
+static bool has_draft(const struct settings *s)
+{
+    return (s->draft || !s->model) && !(s->draft_max && strcmp(s->draft_max, "0") == 0);
+}
+
 /* plain, each K, auto */
 static int read_settings(measure *m, const struct settings *s)
 {
-    int code;
+    bool drafts = has_draft(s);
+    const char *ngram = s->ngram || drafts ? s->ngram : "4,8";
+    int code = EXIT_CODE_OK;
 
     m->settings[m->n_settings++] = (measure_setting){"none", 0};
-    code = read_list(m, "--draft-max", s->draft_max, "model");
-    if (!code && s->ngram)
-        code = read_list(m, "--ngram", s->ngram, "ngram");
-    m->settings[m->n_settings++] = (measure_setting){"model", OTR_DRAFT_AUTO};
+    if (drafts)
+        code = read_list(m, "--draft-max", s->draft_max ? s->draft_max : "2,4,8", "model");
+    else if (s->draft_max && strcmp(s->draft_max, "0") != 0)
+        code = fail(EXIT_CODE_USAGE,
+                    "--draft-max %s needs a draft; give one with -md FILE, or use "
+                    "--ngram %s",
+                    s->draft_max, s->draft_max);
+    if (!code && ngram)
+        code = read_list(m, "--ngram", ngram, "ngram");
+    m->settings[m->n_settings++] = (measure_setting){drafts ? "model" : "ngram", OTR_DRAFT_AUTO};
     return code;
 }
 
@@ -299,7 +321,6 @@ static void free_all(measure *m, struct settings *s)
 int command_measure(int argc, char **argv)
 {
     struct settings s = {
-        .draft_max = "2,4,8",
         .budget = "10m",
         .n_predict = 128,
         .data = {.prompts = 12, .bytes = 400},
@@ -320,8 +341,6 @@ int command_measure(int argc, char **argv)
     if (s.resume && !s.json)
         s.json = s.resume;
     code = read_budget(s.budget, &budget_s);
-    if (!code && s.model && !s.draft)
-        code = fail(EXIT_CODE_USAGE, "no draft to measure; give one with -md FILE");
     if (!code)
         code = read_settings(&m, &s);
     if (!code)
@@ -335,6 +354,8 @@ int command_measure(int argc, char **argv)
     m.cache_type = s.cache_type;
     m.keeps_text = s.keeps_text;
     m.ignore_eos = s.ignore_eos;
+    m.schedule = s.schedule ? (otr_schedule)(s.schedule - 1) : OTR_SCHEDULE_AUTO;
+    m.is_draft_apart = s.draft_device && has_draft(&s);
     m.sampling = otr_sampling_default();
     m.sampling.seed = (uint64_t)s.seed;
     m.sampling.temperature = (float)s.temperature;
@@ -342,9 +363,10 @@ int command_measure(int argc, char **argv)
     m.sampling.top_p = (float)s.top_p;
     m.sampling.min_p = (float)s.min_p;
     code = engine_open(&e, &(engine_params){.model = s.model,
-                                            .draft = s.draft,
-                                            .with_demo_draft = true,
+                                            .draft = has_draft(&s) ? s.draft : NULL,
+                                            .with_demo_draft = has_draft(&s),
                                             .device = s.device,
+                                            .draft_device = s.draft_device,
                                             .validation = s.validation,
                                             .quiet = s.quiet});
     if (!code)

@@ -2,8 +2,9 @@
  *
  * measure.c is the command; measure_data.c reads the prompts, measure_loop.c goes through them,
  * measure_run.c runs one of them with every setting, measure_record.c keeps that as JSON and reads it
- * back, measure_summary.c draws the conclusions, and measure_text.c and measure_html.c show what stands
- * in that summary: the numbers of all forms are the same ones. */
+ * back, measure_head.c says what was measured on what, measure_summary.c draws the conclusions,
+ * measure_answer.c words the answer, and measure_text.c and measure_html.c show what stands in that summary:
+ * the numbers of all forms are the same ones. */
 #ifndef OUTRIDER_APPS_MEASURE_H
 #define OUTRIDER_APPS_MEASURE_H
 
@@ -23,7 +24,7 @@
 
 /* How the text is made: the drafter and K. The first is plain decoding, the last auto. */
 typedef struct measure_setting {
-    const char *drafter; /* "none", "model" or "ngram"; auto, with "model", has both */
+    const char *drafter; /* "none", "model" or "ngram"; auto has all there are: with "model" both */
     uint32_t draft_max;  /* K, 0, or OTR_DRAFT_AUTO */
 } measure_setting;
 #define MEASURE_MAX_SETTINGS (2 * OTR_MAX_DRAFT + 2)
@@ -35,10 +36,14 @@ typedef struct measure_run {
     double seconds; /* of these tokens */
     double ttft_ms;
     double blocks_ms, off_ms; /* all blocks' times; of them those without a draft in auto */
-    uint64_t emitted, blocks, plain_blocks, drafted, verified, accepted, discarded;
+    uint64_t emitted, blocks, plain_blocks, pipelined_blocks, drafted, verified, accepted,
+        discarded;
     uint64_t verified_by_position[OTR_MAX_DRAFT], accepted_by_position[OTR_MAX_DRAFT];
     float *latency_ms; /* [n_tokens] */
     char *origins;     /* [n_tokens + 1], of the first token and these; measure_origin */
+    int32_t
+        *replaced;   /* likewise: the drafted token that an ORIGIN_REJECTED one replaced; else -1 */
+    char **rejected; /* texts of the former in order, and NULL; NULL: not kept */
     size_t n_tokens, capacity;
 } measure_run;
 
@@ -57,9 +62,9 @@ typedef struct measure_record {
     size_t n_ids;  /* of the prompt */
     measure_run runs[MEASURE_MAX_SETTINGS];
     /* Single passes behind the prompt, that the prediction is made of. */
-    double row_ms[MEASURE_MAX_ROWS]; /* [n-1]: target, n rows */
-    double draft_ms, draft_prefill_ms;
-    char **pieces; /* [emitted]: texts of the output's tokens; NULL: not kept */
+    double row_ms[MEASURE_MAX_ROWS];   /* [n-1]: target, n rows */
+    double draft_ms, draft_prefill_ms; /* 0: there is no draft model */
+    char **pieces;                     /* [emitted]: texts of the output's tokens; NULL: not kept */
 } measure_record;
 
 typedef struct measure {
@@ -74,6 +79,8 @@ typedef struct measure {
     int64_t n_predict;
     uint32_t n_ctx;
     otr_cache_type cache_type;
+    otr_schedule schedule;
+    bool is_draft_apart; /* on a device, or a second opening of the target's, of its own */
     bool keeps_text, ignore_eos;
     measure_record *records; /* [data.n_prompts] */
     size_t n_records;
@@ -116,6 +123,18 @@ const json_t *measure_find(const json_t *list, const char *key, const char *valu
 const char *measure_string(const json_t *object, const char *key);
 /* A number of the summary, NaN for null and what isn't there. */
 double measure_number(const json_t *object, const char *key);
+
+/* The answer for a task, in parts, which text and page put together. */
+typedef struct measure_answer {
+    const char *setting; /* what the speed-up is of; the summary's */
+    text verdict;        /* "use K=4", "don't", "auto" */
+    text speedup;        /* "1.342" */
+    text interval;       /* "95 %: 1.210 to 1.480" */
+    text prediction;     /* "predicted 1.361 for K=4"; empty: none */
+    text latency;        /* "p99 9.10 to 30.00 ms" */
+} measure_answer;
+measure_answer measure_answer_of(const json_t *group);
+void measure_answer_free(measure_answer *a);
 
 void measure_text(text *t, const json_t *summary);
 void measure_csv(text *t, const json_t *summary);

@@ -1,6 +1,7 @@
 /* The page of `outrider measure` (measure.h): the answer, plots, tables and sample outputs, in one file
  * that loads nothing. Texts of the user and of models are escaped. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "html.h"
@@ -14,40 +15,19 @@ static void add_user_text(text *t, const char *s)
     text_printf(t, "</bdi>");
 }
 
-static void add_badge(text *t, const json_t *o)
-{
-    const char *verdict = measure_string(o, "verdict");
-
-    if (strcmp(verdict, "use") == 0)
-        text_printf(t, "<span class=\"badge use\">use %s</span>", measure_string(o, "setting"));
-    else if (strcmp(verdict, "dont") == 0)
-        text_printf(t, "<span class=\"badge dont\">don’t</span>");
-    else
-        text_printf(t, "<span class=\"badge auto\">auto</span>");
-}
-
 static void add_answer(text *t, const json_t *o)
 {
-    const json_t *speedup = json_object_get(o, "speedup");
-    const json_t *latency = json_object_get(o, "latency_ms");
+    measure_answer a = measure_answer_of(o);
 
     text_printf(t, "<div class=\"answer\"><strong>");
     add_user_text(t, measure_string(o, "task"));
-    text_printf(t, "</strong> ");
-    add_badge(t, o);
-    text_printf(t, "<b>%.3f×</b><span class=\"faint\">%s, ", measure_number(speedup, "estimate"),
-                measure_string(o, "setting"));
-    if (isfinite(measure_number(speedup, "low")))
-        text_printf(t, "95&nbsp;%%: %.3f to %.3f", measure_number(speedup, "low"),
-                    measure_number(speedup, "high"));
-    else
-        text_printf(t, "one prompt: no interval");
-    if (isfinite(measure_number(o, "speedup_predicted")))
-        text_printf(t, "<br>predicted %.3f× for %s", measure_number(o, "speedup_predicted"),
-                    measure_string(o, "predicted_setting"));
-    text_printf(t, "<br>p99 %.2f to %.2f&nbsp;ms</span></div>\n",
-                measure_number(json_object_get(latency, "plain"), "p99"),
-                measure_number(json_object_get(latency, "setting"), "p99"));
+    text_printf(t, "</strong> <span class=\"badge %s\">%s</span><b>%s×</b>",
+                measure_string(o, "verdict"), text_string(&a.verdict), text_string(&a.speedup));
+    text_printf(t, "<span class=\"faint\">%s, %s", a.setting, text_string(&a.interval));
+    if (a.prediction.n)
+        text_printf(t, "<br>%s", text_string(&a.prediction));
+    text_printf(t, "<br>%s</span></div>\n", text_string(&a.latency));
+    measure_answer_free(&a);
 }
 
 static void add_cell(text *t, double value, int digits)
@@ -95,9 +75,12 @@ static void add_table(text *t, const json_t *o)
     if (isfinite(measure_number(alpha, "low")))
         text_printf(t, " (95&nbsp;%%: %.1f to %.1f)", 100 * measure_number(alpha, "low"),
                     100 * measure_number(alpha, "high"));
+    if (isfinite(measure_number(o, "c")))
+        text_printf(t, "; a draft step costs %.3f plain steps", measure_number(o, "c"));
     text_printf(
-        t, "; a draft step costs %.3f plain steps; auto was off %.0f&nbsp;%% of the time</p>\n",
-        measure_number(o, "c"), 100 * measure_number(o, "share_off"));
+        t,
+        "; auto was off %.0f&nbsp;%% of the time<code class=\"run\">outrider run %s</code></p>\n",
+        100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
     text_printf(
         t, "<div class=\"wide\"><table><thead><tr><th></th><th>speed-up</th><th>95&nbsp;%%</th>"
            "<th>predicted</th><th>tokens/s</th><th>accepted, %%</th><th>tokens<br>a block</th>"
@@ -109,10 +92,31 @@ static void add_table(text *t, const json_t *o)
 
 /* ---------------------------------------------------------------------------- sample outputs */
 
-/* Neighbours of one origin share a span. */
-static void add_strip(text *t, const json_t *pieces, const char *origins)
+/* Its line feeds are shown as arrows: those of the output itself are what breaks its lines. */
+static void add_rejected(text *t, const char *piece)
 {
-    size_t n = json_array_size(pieces);
+    text_printf(t, "<del>");
+    for (const char *at = piece ? piece : ""; *at;) {
+        size_t length = strcspn(at, "\n");
+        char *part = strndup(at, length);
+
+        html_escape(t, part ? part : "");
+        free(part);
+        at += length;
+        if (*at == '\n') {
+            text_printf(t, "↵");
+            at++;
+        }
+    }
+    text_printf(t, "</del>");
+}
+
+/* Neighbours of one origin share a span; before a token that replaced a drafted one stands that. */
+static void add_strip(text *t, const json_t *pieces, const json_t *run)
+{
+    const char *origins = measure_string(run, "origins");
+    const json_t *rejected = json_object_get(run, "rejected");
+    size_t n = json_array_size(pieces), n_rejected = 0;
     char open = 0;
 
     text_printf(t, "<div class=\"strip\">");
@@ -121,6 +125,8 @@ static void add_strip(text *t, const json_t *pieces, const char *origins)
             text_printf(t, "%s<span class=\"%c\">", open ? "</span>" : "", origins[i]);
             open = origins[i];
         }
+        if (open == ORIGIN_REJECTED && json_is_array(rejected))
+            add_rejected(t, json_string_value(json_array_get(rejected, n_rejected++)));
         html_escape(t, json_string_value(json_array_get(pieces, i)));
     }
     text_printf(t, "%s</div>\n", open ? "</span>" : "");
@@ -146,19 +152,19 @@ static void add_samples(text *t, const json_t *summary)
                 !json_is_array(pieces))
                 continue;
             if (!begun)
-                text_printf(t,
-                            "<h2>Sample outputs</h2>\n<p class=\"legend\">"
-                            "<span class=\"key a\">drafted, and accepted</span> "
-                            "<span class=\"key r\">the target’s own: a drafted token was rejected"
-                            "</span> <span class=\"key b\">the target’s own: nothing was rejected"
-                            "</span></p>\n");
+                text_printf(
+                    t, "<h2>Sample outputs</h2>\n<p class=\"legend\">"
+                       "<span class=\"key a\">drafted, and accepted</span> "
+                       "<span class=\"key r\"><del>drafted, and rejected</del> the target’s own in "
+                       "its place</span> <span class=\"key b\">the target’s own: nothing was "
+                       "rejected</span></p>\n");
             begun = true;
             text_printf(t, "<h3>");
             add_user_text(t, measure_string(task, "task"));
             text_printf(t, ", %s</h3>\n<p class=\"faint\">", setting);
             add_user_text(t, measure_string(prompt, "source"));
             text_printf(t, "</p>\n");
-            add_strip(t, pieces, measure_string(run, "origins"));
+            add_strip(t, pieces, run);
             break;
         }
     }
@@ -184,24 +190,30 @@ static void add_conditions(text *t, const json_t *summary)
 
     text_printf(t, "<h2>Measured on</h2>\n<table class=\"facts\"><tbody>\n<tr><td>device</td><td>");
     add_user_text(t, measure_string(device, "name"));
+    if (json_is_true(json_object_get(o, "draft_apart"))) {
+        text_printf(t, "</td></tr>\n<tr><td>the draft’s, of its own</td><td>");
+        add_user_text(t, measure_string(json_object_get(summary, "draft_device"), "name"));
+    }
     text_printf(t, "</td></tr>\n<tr><td>driver</td><td>");
     add_user_text(t, measure_string(driver, "name"));
     text_printf(t, " ");
     add_user_text(t, measure_string(driver, "info"));
     text_printf(t, "</td></tr>\n");
     add_model(t, "target", json_object_get(summary, "model"));
-    add_model(t, "draft", json_object_get(summary, "draft"));
-    text_printf(
-        t,
-        "<tr><td>prompts</td><td>%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-        ", <code>%s</code></td></tr>\n<tr><td>options</td><td>at most %" JSON_INTEGER_FORMAT
-        " tokens, temperature %g, seed %" JSON_INTEGER_FORMAT ", context %" JSON_INTEGER_FORMAT
-        ", cache %s</td></tr>\n",
-        json_integer_value(json_object_get(summary, "measured")),
-        json_integer_value(json_object_get(data, "prompts")), measure_string(data, "fnv1a64"),
-        json_integer_value(json_object_get(o, "max_tokens")), measure_number(o, "temperature"),
-        json_integer_value(json_object_get(o, "seed")),
-        json_integer_value(json_object_get(summary, "n_ctx")), measure_string(o, "cache_type"));
+    if (json_is_object(json_object_get(summary, "draft")))
+        add_model(t, "draft", json_object_get(summary, "draft"));
+    text_printf(t,
+                "<tr><td>prompts</td><td>%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+                ", <code>%s</code></td></tr>\n<tr><td>options</td><td>at most %" JSON_INTEGER_FORMAT
+                " tokens, temperature %g, seed %" JSON_INTEGER_FORMAT
+                ", context %" JSON_INTEGER_FORMAT ", cache %s, schedule %s</td></tr>\n",
+                json_integer_value(json_object_get(summary, "measured")),
+                json_integer_value(json_object_get(data, "prompts")),
+                measure_string(data, "fnv1a64"),
+                json_integer_value(json_object_get(o, "max_tokens")),
+                measure_number(o, "temperature"), json_integer_value(json_object_get(o, "seed")),
+                json_integer_value(json_object_get(summary, "n_ctx")),
+                measure_string(o, "cache_type"), measure_string(o, "schedule"));
     text_printf(t,
                 "<tr><td>made by</td><td>outrider %s, <code>outrider measure</code></td></tr>\n"
                 "</tbody></table>\n",
@@ -217,8 +229,12 @@ void measure_html(text *t, const json_t *summary)
     html_begin(t, "Does speculation pay?");
     text_printf(t, "<p>");
     add_user_text(t, measure_string(json_object_get(summary, "model"), "name"));
-    text_printf(t, " with the draft ");
-    add_user_text(t, measure_string(json_object_get(summary, "draft"), "name"));
+    if (json_is_object(json_object_get(summary, "draft"))) {
+        text_printf(t, " with the draft ");
+        add_user_text(t, measure_string(json_object_get(summary, "draft"), "name"));
+    } else {
+        text_printf(t, " without a draft");
+    }
     text_printf(t, " on ");
     add_user_text(t, measure_string(json_object_get(summary, "device"), "name"));
     text_printf(t, "</p>\n");

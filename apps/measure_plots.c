@@ -204,6 +204,33 @@ static size_t most_drafted(const json_t *settings)
     return most;
 }
 
+static double most_tokens(const json_t *summary)
+{
+    const json_t *task, *s;
+    double most = 0;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(summary, "tasks"), i, task)
+        json_array_foreach(json_object_get(task, "settings"), k, s)
+            most = fmax(most, measure_number(s, "tau"));
+    return most;
+}
+
+/* n-gram lookup has no cost of its own, and its blocks have the rows that it found tokens for. */
+static void add_tokens(const plot *p, int series, const json_t *setting)
+{
+    const json_t *counters = json_object_get(setting, "counters");
+    double drafting = measure_number(counters, "blocks") - measure_number(counters, "plain_blocks");
+    double tau = measure_number(setting, "tau"), k = measure_number(setting, "draft_max");
+
+    if (!(k > 0))
+        return;
+    if (strcmp(name_of(setting, "drafter"), "ngram") == 0)
+        plot_ring(p, series, measure_number(counters, "drafted") / drafting, tau);
+    else
+        plot_dot(p, series, k, tau);
+}
+
 void plot_costs(text *t, const json_t *summary)
 {
     static const char *const names[] = {"break-even: v(K+1) + K c", "of it the target: v(K+1)"};
@@ -215,7 +242,9 @@ void plot_costs(text *t, const json_t *summary)
     plot p = {
         .t = t,
         .x = {.least = 0, .label = "K, tokens drafted a block"},
-        .y = {.least = 0, .most = 3, .label = "plain steps, tokens"},
+        .y = {.least = 0,
+              .most = fmax(3, 1.1 * most_tokens(summary)),
+              .label = "plain steps, tokens"},
         .width = WIDTH,
         .height = HEIGHT,
         .left = 48,
@@ -226,7 +255,7 @@ void plot_costs(text *t, const json_t *summary)
         x[k] = (double)k;
         v[k] = json_number_value(json_array_get(costs, k));
         even[k] = v[k] + (double)k * c;
-        p.y.most = fmax(p.y.most, even[k] * 1.1);
+        p.y.most = fmax(p.y.most, (isfinite(c) ? even[k] : v[k]) * 1.1);
     }
     p.x.most = (double)n - 0.5;
     begin_figure(t, "What a block costs, and what it brings");
@@ -237,16 +266,19 @@ void plot_costs(text *t, const json_t *summary)
     {
         json_array_foreach(json_object_get(task, "settings"), k, s)
         {
-            json_int_t drafted = json_integer_value(json_object_get(s, "draft_max"));
-            if (drafted > 0)
-                plot_dot(&p, series_of_task(i), (double)drafted, measure_number(s, "tau"));
+            add_tokens(&p, series_of_task(i), s);
         }
     }
     plot_end(&p);
-    plot_legend(t, names, (const int[]){0, 7}, 2);
+    if (isfinite(c))
+        plot_legend(t, names, (const int[]){0, 7}, 2);
+    else
+        plot_legend(t, (const char *const[]){"break-even: v(K+1)"}, (const int[]){7}, 1);
     add_task_legend(t, summary);
-    end_figure(t, "Lines: time of a block by that of a plain step. Dots: mean tokens per block. "
-                  "Speculation pays where a dot is above the break-even line.");
+    end_figure(t,
+               "Lines: time of a block by that of a plain step. Dots: mean tokens per block. "
+               "Speculation pays where a dot is above the break-even line. Rings: n-gram lookup, "
+               "which costs no draft steps and pays above v(K+1).");
 }
 
 /* ------------------------------------------------------------------------------- latencies */

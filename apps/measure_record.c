@@ -9,7 +9,8 @@
 
 /* The counters of a run by name. */
 #define COUNTERS(x)                                                                                \
-    x(emitted) x(blocks) x(plain_blocks) x(drafted) x(verified) x(accepted) x(discarded)
+    x(emitted) x(blocks) x(plain_blocks) x(drafted) x(verified) x(accepted) x(discarded)           \
+        x(pipelined_blocks)
 /* And its times. */
 #define TIMES(x) x(seconds) x(ttft_ms) x(blocks_ms) x(off_ms)
 
@@ -19,6 +20,19 @@ static json_t *counts_json(const uint64_t *counts, size_t n)
 
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, json_integer((json_int_t)counts[i]));
+    return list;
+}
+
+/* NULL-terminated; null where they aren't kept. */
+static json_t *texts_json(char *const *texts)
+{
+    json_t *list = texts ? json_array() : json_null();
+
+    for (size_t i = 0; texts && texts[i]; i++)
+        if (json_array_append_new(list, json_text(texts[i], strlen(texts[i])))) {
+            json_decref(list);
+            return NULL;
+        }
     return list;
 }
 
@@ -43,6 +57,7 @@ static json_t *run_json(const measure_setting *setting, const measure_run *run)
                                counts_json(run->accepted_by_position, OTR_MAX_DRAFT));
     bad |= json_object_set_new(o, "latency_ms", latency);
     bad |= json_object_set_new(o, "origins", json_string(run->origins));
+    bad |= json_object_set_new(o, "rejected", texts_json(run->rejected));
     if (!bad)
         return o;
     json_decref(o);
@@ -52,7 +67,7 @@ static json_t *run_json(const measure_setting *setting, const measure_run *run)
 json_t *measure_record_json(const measure *m, const measure_record *record)
 {
     const measure_prompt *prompt = &m->data.prompts[record->prompt];
-    json_t *o = json_object(), *rows = json_array(), *runs = json_array(), *pieces = NULL;
+    json_t *o = json_object(), *rows = json_array(), *runs = json_array();
     int bad = json_object_set_new(o, "prompt", json_integer((json_int_t)record->prompt));
 
     bad |= json_object_set_new(o, "task", json_text(prompt->task, strlen(prompt->task)));
@@ -61,17 +76,14 @@ json_t *measure_record_json(const measure *m, const measure_record *record)
     for (size_t i = 0; i < MEASURE_MAX_ROWS; i++)
         bad |= json_array_append_new(rows, json_real(record->row_ms[i]));
     bad |= json_object_set_new(o, "row_ms", rows);
-    bad |= json_object_set_new(o, "draft_step_ms", json_real(record->draft_ms));
-    bad |= json_object_set_new(o, "draft_prefill_ms", json_real(record->draft_prefill_ms));
+    bad |= json_object_set_new(o, "draft_step_ms",
+                               m->e->draft ? json_real(record->draft_ms) : json_null());
+    bad |= json_object_set_new(o, "draft_prefill_ms",
+                               m->e->draft ? json_real(record->draft_prefill_ms) : json_null());
     for (size_t i = 0; i < m->n_settings; i++)
         bad |= json_array_append_new(runs, run_json(&m->settings[i], &record->runs[i]));
     bad |= json_object_set_new(o, "runs", runs);
-    if (record->pieces)
-        pieces = json_array();
-    for (size_t i = 0; record->pieces && record->pieces[i]; i++)
-        bad |= json_array_append_new(pieces,
-                                     json_text(record->pieces[i], strlen(record->pieces[i])));
-    bad |= json_object_set_new(o, "pieces", pieces ? pieces : json_null());
+    bad |= json_object_set_new(o, "pieces", texts_json(record->pieces));
     if (!bad)
         return o;
     json_decref(o);
@@ -116,8 +128,26 @@ static bool add_up(const measure_run *run)
     return run->emitted >= 2 && run->n_tokens == run->emitted - 1 && run->seconds > 0 &&
            run->blocks > 0 && run->drafted >= run->verified && run->verified >= run->accepted &&
            run->emitted + run->discarded == 1 + run->accepted + run->blocks &&
-           run->plain_blocks <= run->blocks && verified == run->verified &&
+           run->plain_blocks + run->pipelined_blocks <= run->blocks && verified == run->verified &&
            accepted == run->accepted;
+}
+
+/* A list of n texts, or null. */
+static bool read_texts(const json_t *list, size_t n, char ***texts)
+{
+    if (!json_is_array(list))
+        return json_is_null(list);
+    if (json_array_size(list) != n)
+        return false;
+    *texts = calloc(n + 1, sizeof(**texts));
+    for (size_t i = 0; *texts && i < n; i++) {
+        const char *s = json_string_value(json_array_get(list, i));
+
+        (*texts)[i] = s ? strdup(s) : NULL;
+        if (!(*texts)[i])
+            return false;
+    }
+    return *texts != NULL;
 }
 
 static bool read_run(const measure_setting *setting, const json_t *o, measure_run *run)
@@ -126,6 +156,7 @@ static bool read_run(const measure_setting *setting, const json_t *o, measure_ru
     const json_t *origins = json_object_get(o, "origins");
     const char *typed = json_string_value(json_object_get(o, "setting"));
     char name[24];
+    size_t n_rejected = 0;
     bool ok = typed && strcmp(typed, measure_setting_name(setting, name)) == 0;
 
 #define TAKE(field) ok = read_count(json_object_get(o, #field), &run->field) && ok;
@@ -152,26 +183,9 @@ static bool read_run(const measure_setting *setting, const json_t *o, measure_ru
             return false;
         run->latency_ms[i] = (float)json_number_value(value);
     }
-    return add_up(run);
-}
-
-static bool read_pieces(const json_t *list, measure_record *record)
-{
-    size_t n = json_array_size(list);
-
-    if (!json_is_array(list))
-        return json_is_null(list);
-    if (n != record->runs[0].emitted)
-        return false;
-    record->pieces = calloc(n + 1, sizeof(*record->pieces));
-    for (size_t i = 0; record->pieces && i < n; i++) {
-        const char *piece = json_string_value(json_array_get(list, i));
-
-        record->pieces[i] = piece ? strdup(piece) : NULL;
-        if (!record->pieces[i])
-            return false;
-    }
-    return record->pieces != NULL;
+    for (size_t i = 0; i <= run->n_tokens; i++)
+        n_rejected += run->origins[i] == ORIGIN_REJECTED;
+    return add_up(run) && read_texts(json_object_get(o, "rejected"), n_rejected, &run->rejected);
 }
 
 bool measure_record_read(const measure *m, const json_t *object, measure_record *record)
@@ -188,12 +202,14 @@ bool measure_record_read(const measure *m, const json_t *object, measure_record 
         record->row_ms[i] = json_number_value(json_array_get(rows, i));
         ok = record->row_ms[i] > 0 && record->row_ms[i] < 1e9;
     }
-    ok = ok && read_time(object, "draft_step_ms", &record->draft_ms) &&
-         read_time(object, "draft_prefill_ms", &record->draft_prefill_ms);
+    if (m->e->draft)
+        ok = ok && read_time(object, "draft_step_ms", &record->draft_ms) &&
+             read_time(object, "draft_prefill_ms", &record->draft_prefill_ms);
     for (size_t i = 0; i < m->n_settings && ok; i++)
         ok = read_run(&m->settings[i], json_array_get(runs, i), &record->runs[i]) &&
              record->runs[i].emitted == record->runs[0].emitted;
-    ok = ok && read_pieces(json_object_get(object, "pieces"), record);
+    ok = ok &&
+         read_texts(json_object_get(object, "pieces"), record->runs[0].emitted, &record->pieces);
     if (!ok)
         measure_record_free(record);
     return ok;

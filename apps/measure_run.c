@@ -18,6 +18,7 @@ static bool run_reserve(measure_run *run, size_t more)
     size_t capacity = run->n_tokens + more;
     float *latency;
     char *origins;
+    int32_t *replaced;
 
     if (capacity <= run->capacity)
         return true;
@@ -28,7 +29,10 @@ static bool run_reserve(measure_run *run, size_t more)
     origins = realloc(run->origins, capacity + 2);
     if (origins)
         run->origins = origins;
-    if (!latency || !origins)
+    replaced = realloc(run->replaced, (capacity + 1) * sizeof(*replaced));
+    if (replaced)
+        run->replaced = replaced;
+    if (!latency || !origins || !replaced)
         return false;
     run->capacity = capacity;
     return true;
@@ -60,6 +64,7 @@ static void on_block(const otr_block *b, void *user)
                                         : !b->drafted              ? ORIGIN_PLAIN
                                         : b->accepted < b->drafted ? ORIGIN_REJECTED
                                                                    : ORIGIN_BONUS;
+        run->replaced[run->n_tokens] = i == b->accepted ? b->rejected : -1;
     }
     run->origins[run->n_tokens + 1] = '\0';
 }
@@ -73,6 +78,7 @@ static void take_stats(measure_run *run, const otr_stats *stats)
     run->emitted = stats->emitted;
     run->blocks = stats->blocks;
     run->plain_blocks = stats->plain_blocks;
+    run->pipelined_blocks = stats->pipelined_blocks;
     run->drafted = stats->drafted;
     run->verified = stats->verified;
     run->accepted = stats->accepted;
@@ -105,6 +111,7 @@ static otr_result generate(measure *m, size_t prompt, const measure_setting *set
         params.sampling.temperature = (float)m->data.prompts[prompt].temperature;
     params.max_tokens = (int32_t)max_tokens;
     params.draft_max = setting->draft_max;
+    params.schedule = m->schedule;
     /* auto has all there are. */
     if (setting->draft_max != OTR_DRAFT_AUTO)
         params.drafters = strcmp(setting->drafter, "ngram") == 0 ? OTR_DRAFTER_NGRAM
@@ -190,7 +197,7 @@ static otr_result measure_passes(measure *m, measure_record *record, size_t prom
     otr_result result = fill_session(m, prompt);
     double ms = 0;
 
-    if (result == OTR_OK)
+    if (result == OTR_OK && m->e->draft)
         result = measure_draft_prefill(m, &record->draft_prefill_ms);
     for (int round = 0; round < PASS_ROUNDS; round++) {
         for (uint32_t rows = 1; rows <= MEASURE_MAX_ROWS && result == OTR_OK; rows++) {
@@ -201,9 +208,10 @@ static otr_result measure_passes(measure *m, measure_record *record, size_t prom
             result = pass(m, OTR_EVALUATE_ROWS, rows, false, &ms);
             record->row_ms[rows - 1] += ms / (used ? PASS_ROUNDS : 1);
         }
-        if (result == OTR_OK)
+        if (result == OTR_OK && m->e->draft) {
             result = pass(m, OTR_EVALUATE_ROWS, 1, true, &ms);
-        record->draft_ms += ms / PASS_ROUNDS;
+            record->draft_ms += ms / PASS_ROUNDS;
+        }
         if (result != OTR_OK)
             return result;
     }
@@ -231,6 +239,19 @@ static bool piece_of(measure *m, int32_t before, int32_t id, char **piece)
     return result == OTR_OK;
 }
 
+/* Texts of the drafted tokens that the target replaced in an output, whose first token nobody drafted. */
+static bool keep_rejected(measure *m, measure_run *run, const int32_t *ids)
+{
+    size_t n = 0;
+
+    run->rejected = calloc(run->n_tokens + 1, sizeof(*run->rejected));
+    for (size_t i = 1; run->rejected && i <= run->n_tokens; i++)
+        if (run->origins[i] == ORIGIN_REJECTED &&
+            !piece_of(m, ids[i - 1], run->replaced[i], &run->rejected[n++]))
+            return false;
+    return run->rejected != NULL;
+}
+
 static bool keep_pieces(measure *m, measure_record *record, const int32_t *ids, size_t n)
 {
     int32_t before = m->ids[record->prompt][record->n_ids - 1];
@@ -238,6 +259,9 @@ static bool keep_pieces(measure *m, measure_record *record, const int32_t *ids, 
     record->pieces = calloc(n + 1, sizeof(*record->pieces));
     for (size_t i = 0; record->pieces && i < n; before = ids[i++])
         if (!piece_of(m, before, ids[i], &record->pieces[i]))
+            return false;
+    for (size_t i = 0; i < m->n_settings; i++)
+        if (!keep_rejected(m, &record->runs[i], ids))
             return false;
     return record->pieces != NULL;
 }
@@ -301,14 +325,21 @@ otr_result measure_prompt_run(measure *m, size_t prompt, measure_record *record,
     return result;
 }
 
+static void free_texts(char **texts)
+{
+    for (size_t i = 0; texts && texts[i]; i++)
+        free(texts[i]);
+    free(texts);
+}
+
 void measure_record_free(measure_record *record)
 {
     for (size_t i = 0; i < MEASURE_MAX_SETTINGS; i++) {
         free(record->runs[i].latency_ms);
         free(record->runs[i].origins);
+        free(record->runs[i].replaced);
+        free_texts(record->runs[i].rejected);
     }
-    for (size_t i = 0; record->pieces && record->pieces[i]; i++)
-        free(record->pieces[i]);
-    free(record->pieces);
+    free_texts(record->pieces);
     *record = (measure_record){0};
 }

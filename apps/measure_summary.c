@@ -1,127 +1,12 @@
 /* The conclusions of `outrider measure` (measure.h), a JSON object that all forms of the report show:
  * what was measured on what, and for each task and overall the verdict and the numbers behind it. */
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "identity.h"
 #include "measure.h"
 #include "measure_stats.h"
 #include "output.h"
-
-const char *measure_setting_name(const measure_setting *setting, char name[24])
-{
-    if (strcmp(setting->drafter, "none") == 0)
-        snprintf(name, 24, "plain");
-    else if (setting->draft_max == OTR_DRAFT_AUTO)
-        snprintf(name, 24, "auto");
-    else
-        snprintf(name, 24, "%sK=%" PRIu32, strcmp(setting->drafter, "ngram") == 0 ? "ngram " : "",
-                 setting->draft_max);
-    return name;
-}
-
-const json_t *measure_find(const json_t *list, const char *key, const char *value)
-{
-    const json_t *item;
-    size_t i;
-
-    json_array_foreach(list, i, item)
-    {
-        const char *own = json_string_value(json_object_get(item, key));
-
-        if (own && strcmp(own, value) == 0)
-            return item;
-    }
-    return NULL;
-}
-
-const char *measure_string(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-
-    return s ? s : "?";
-}
-
-double measure_number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-/* ------------------------------------------------------------------------------------ head */
-
-/* 0.8, not 0.800000012: what is read back is to be equal. */
-static double as_typed(float value)
-{
-    char digits[32];
-
-    snprintf(digits, sizeof(digits), "%.6g", (double)value);
-    return strtod(digits, NULL);
-}
-
-json_t *measure_head(const measure *m)
-{
-    json_t *o = json_object(), *settings = json_array(), *tasks = json_array();
-    char hash[17], name[24];
-    int bad = json_object_set_new(o, "schema", json_string(MEASURE_SCHEMA));
-
-    bad |= !identity_add(o, m->e);
-    snprintf(hash, sizeof(hash), "%016" PRIx64, measure_data_hash(&m->data));
-    for (size_t i = 0; i < m->n_settings; i++)
-        bad |= json_array_append_new(settings,
-                                     json_string(measure_setting_name(&m->settings[i], name)));
-    for (size_t i = 0; i < m->data.n_tasks; i++)
-        bad |= json_array_append_new(tasks, json_text(m->data.tasks[i], strlen(m->data.tasks[i])));
-    bad |= json_object_set_new(o, "data",
-                               json_pack("{s:s,s:I,s:o}", "fnv1a64", hash, "prompts",
-                                         (json_int_t)m->data.n_prompts, "tasks", tasks));
-    bad |= json_object_set_new(
-        o, "options",
-        json_pack("{s:o,s:I,s:f,s:I,s:f,s:f,s:I,s:s,s:b}", "settings", settings, "max_tokens",
-                  (json_int_t)m->n_predict, "temperature", as_typed(m->sampling.temperature),
-                  "top_k", (json_int_t)m->sampling.top_k, "top_p", as_typed(m->sampling.top_p),
-                  "min_p", as_typed(m->sampling.min_p), "seed", (json_int_t)m->sampling.seed,
-                  "cache_type", cache_type_name(m->cache_type), "ignore_eos", m->ignore_eos));
-    bad |= json_object_set_new(o, "n_ctx", json_integer((json_int_t)m->n_ctx));
-    if (!bad)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
-const char *measure_head_differs(const json_t *mine, const json_t *other)
-{
-    static const struct {
-        const char *object, *key, *what;
-    } same[] = {
-        {"data", "fnv1a64", "other prompts"},
-        {"model", "fnv1a64", "another target"},
-        {"draft", "fnv1a64", "another draft"},
-        {"device", "uuid", "another device"},
-        {"driver", "version", "another driver"},
-        {"driver", "info", "another driver"},
-        {"options", NULL, "other options (K, -n, sampling or cache type)"},
-        {"n_ctx", NULL, "another context size"},
-        {"version", NULL, "another version of Outrider"},
-    };
-
-    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
-        const json_t *a = json_object_get(mine, same[i].object);
-        const json_t *b = json_object_get(other, same[i].object);
-
-        if (same[i].key) {
-            a = json_object_get(a, same[i].key);
-            b = json_object_get(b, same[i].key);
-        }
-        if (!json_equal(a, b))
-            return same[i].what;
-    }
-    return NULL;
-}
 
 /* ------------------------------------------------------------------------------------ sums */
 
@@ -160,6 +45,11 @@ static interval acceptance_of(group *g, size_t setting)
     return interval_of_share(g->hits, g->trials, g->n);
 }
 
+static bool is_by_ngram(const measure_setting *setting)
+{
+    return strcmp(setting->drafter, "ngram") == 0;
+}
+
 /* v(n): time of all prompts' passes of n rows by that of the plain ones beside them. */
 static double verify_cost_of(const group *g, size_t rows)
 {
@@ -172,10 +62,24 @@ static double verify_cost_of(const group *g, size_t rows)
     return of_rows / plain;
 }
 
+/* The same of a mean of rows, between two whole numbers on a straight line. */
+static double verify_cost_between(const group *g, double rows)
+{
+    size_t below = (size_t)rows;
+    double share = rows - (double)below;
+
+    if (below >= MEASURE_MAX_ROWS)
+        return verify_cost_of(g, MEASURE_MAX_ROWS);
+    return (1 - share) * verify_cost_of(g, below) + share * verify_cost_of(g, below + 1);
+}
+
+/* NaN without a draft model. */
 static double cost_ratio_of(const group *g)
 {
     double draft = 0, plain = 0;
 
+    if (!g->m->e->draft)
+        return NAN;
     for (size_t i = 0; i < g->n; i++) {
         draft += g->records[i]->draft_ms;
         plain += g->records[i]->row_ms[0];
@@ -183,9 +87,24 @@ static double cost_ratio_of(const group *g)
     return draft / plain;
 }
 
-/* From acceptance and the times of single passes, without those of the generations: the geometric mean
- * over prompts, as the measured speed-up is one. */
-static double prediction_of(group *g, size_t setting)
+/* n-gram lookup proposes nothing in some blocks and fewer than K tokens in others, so that the shares of
+ * blocks and the tokens that they brought stand in for alpha and K; the lookup costs nothing. */
+static double prediction_by_ngram(group *g, size_t setting)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        const measure_run *run = &g->records[i]->runs[setting];
+        double plain = (double)run->plain_blocks, drafting = (double)run->blocks - plain;
+        double rows = drafting > 0 ? 1 + (double)run->drafted / drafting : 1;
+
+        g->logs[i] = log((double)(run->accepted + run->blocks) /
+                         (plain + drafting * verify_cost_between(g, rows)));
+    }
+    return interval_of_logs(g->logs, g->n).estimate;
+}
+
+/* From counters and the times of single passes, without those of the generations: the geometric mean over
+ * prompts, as the measured speed-up is one. */
+static double prediction_by_model(group *g, size_t setting)
 {
     uint32_t k = g->m->settings[setting].draft_max;
     double v = verify_cost_of(g, k + 1), c = cost_ratio_of(g);
@@ -238,6 +157,7 @@ static measure_run sum_of(const group *g, size_t setting)
         sum.emitted += run->emitted;
         sum.blocks += run->blocks;
         sum.plain_blocks += run->plain_blocks;
+        sum.pipelined_blocks += run->pipelined_blocks;
         sum.drafted += run->drafted;
         sum.verified += run->verified;
         sum.accepted += run->accepted;
@@ -263,11 +183,12 @@ static json_t *positions_json(const measure_run *sum)
 
 static json_t *counters_json(const measure_run *sum)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "emitted", (json_int_t)sum->emitted, "blocks",
-                     (json_int_t)sum->blocks, "plain_blocks", (json_int_t)sum->plain_blocks,
-                     "drafted", (json_int_t)sum->drafted, "verified", (json_int_t)sum->verified,
-                     "accepted", (json_int_t)sum->accepted, "discarded",
-                     (json_int_t)sum->discarded);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "emitted", (json_int_t)sum->emitted,
+                     "blocks", (json_int_t)sum->blocks, "plain_blocks",
+                     (json_int_t)sum->plain_blocks, "drafted", (json_int_t)sum->drafted, "verified",
+                     (json_int_t)sum->verified, "accepted", (json_int_t)sum->accepted, "discarded",
+                     (json_int_t)sum->discarded, "pipelined_blocks",
+                     (json_int_t)sum->pipelined_blocks);
 }
 
 static double tau_of(const measure_run *sum)
@@ -277,30 +198,43 @@ static double tau_of(const measure_run *sum)
     return speculative ? 1 + (double)sum->accepted / (double)speculative : NAN;
 }
 
+/* v of a block's rows: K + 1, or what n-gram lookup proposed on average and one. NaN: it never did. */
+static double block_cost_of(const group *g, const measure_setting *setting, const measure_run *sum)
+{
+    uint64_t drafting = sum->blocks - sum->plain_blocks;
+
+    if (!is_by_ngram(setting))
+        return verify_cost_of(g, setting->draft_max + 1);
+    return drafting ? verify_cost_between(g, 1 + (double)sum->drafted / (double)drafting) : NAN;
+}
+
 static json_t *setting_json(group *g, size_t setting)
 {
     const measure_setting *s = &g->m->settings[setting];
     measure_run sum = sum_of(g, setting);
-    /* n-gram lookup costs nothing, but often proposes nothing or less than K: no prediction. */
     bool is_auto = s->draft_max == OTR_DRAFT_AUTO;
-    bool is_fixed = s->draft_max && !is_auto && strcmp(s->drafter, "model") == 0;
-    uint32_t k = is_fixed ? s->draft_max : 0;
+    double predicted = NAN, cost = NAN, even = NAN;
     char name[24];
 
-    return json_pack(
-        "{s:s,s:s,s:I,s:o,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
-        measure_setting_name(s, name), "drafter", s->drafter, "draft_max",
-        is_auto ? (json_int_t)-1 : (json_int_t)s->draft_max, "speedup",
-        interval_json(speedup_of(g, setting, 0)), "speedup_predicted",
-        is_fixed ? number_json(prediction_of(g, setting)) : json_null(), "tokens_per_second",
-        (double)sum.n_tokens / sum.seconds, "alpha", interval_json(acceptance_of(g, setting)),
-        "tau", number_json(tau_of(&sum)), "verify_cost",
-        is_fixed ? number_json(verify_cost_of(g, k + 1)) : json_null(), "break_even_tau",
-        is_fixed ? number_json(break_even_tokens(verify_cost_of(g, k + 1), cost_ratio_of(g), k))
-                 : json_null(),
-        "share_off", is_auto ? json_real(sum.off_ms / sum.blocks_ms) : json_null(), "latency_ms",
-        latency_json(g, setting), "acceptance_by_position", positions_json(&sum), "counters",
-        counters_json(&sum));
+    if (s->draft_max && !is_auto)
+        cost = block_cost_of(g, s, &sum);
+    /* How much of a pipelined draft's time is hidden, the times of single passes don't tell. */
+    if (s->draft_max && !is_auto && !sum.pipelined_blocks) {
+        predicted = is_by_ngram(s) ? prediction_by_ngram(g, setting)
+                                   : prediction_by_model(g, setting);
+        even = is_by_ngram(s) ? cost : break_even_tokens(cost, cost_ratio_of(g), s->draft_max);
+    }
+    return json_pack("{s:s,s:s,s:I,s:o,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
+                     measure_setting_name(s, name), "drafter", s->drafter, "draft_max",
+                     is_auto ? (json_int_t)-1 : (json_int_t)s->draft_max, "speedup",
+                     interval_json(speedup_of(g, setting, 0)), "speedup_predicted",
+                     number_json(predicted), "tokens_per_second",
+                     (double)sum.n_tokens / sum.seconds, "alpha",
+                     interval_json(acceptance_of(g, setting)), "tau", number_json(tau_of(&sum)),
+                     "verify_cost", number_json(cost), "break_even_tau", number_json(even),
+                     "share_off", is_auto ? json_real(sum.off_ms / sum.blocks_ms) : json_null(),
+                     "latency_ms", latency_json(g, setting), "acceptance_by_position",
+                     positions_json(&sum), "counters", counters_json(&sum));
 }
 
 /* ------------------------------------------------------------------------------- conclusions */
@@ -322,15 +256,23 @@ static size_t best_fixed(group *g)
     return best;
 }
 
-/* The draft's largest K, which has the most positions. */
+/* The draft model's largest K, which has the most positions; n-gram's where there is no draft model. */
 static size_t widest_fixed(const group *g)
 {
     size_t widest = 1;
 
     for (size_t i = 1; i + 1 < g->m->n_settings; i++)
-        if (strcmp(g->m->settings[i].drafter, "model") == 0)
+        if (!g->m->e->draft || !is_by_ngram(&g->m->settings[i]))
             widest = i;
     return widest;
+}
+
+/* What `outrider run` is to be given. */
+static json_t *options_of_answer(const measure_setting *setting, int64_t k)
+{
+    bool by_ngram = k > 0 && is_by_ngram(setting);
+
+    return json_sprintf("--draft-max %lld%s", (long long)k, by_ngram ? " --drafter ngram" : "");
 }
 
 static json_t *conclude(group *g, const char *task)
@@ -358,6 +300,7 @@ static json_t *conclude(group *g, const char *task)
     bad |= json_object_set_new(o, "verdict", json_string(verdict_name(verdict)));
     bad |= json_object_set_new(o, "k", json_integer(k));
     bad |= json_object_set(o, "setting", json_object_get(of_shown, "name"));
+    bad |= json_object_set_new(o, "run_options", options_of_answer(&g->m->settings[shown], k));
     bad |= json_object_set(o, "speedup", json_object_get(of_shown, "speedup"));
     bad |= json_object_set(o, "speedup_predicted", json_object_get(of_best, "speedup_predicted"));
     bad |= json_object_set(o, "predicted_setting", json_object_get(of_best, "name"));

@@ -40,32 +40,20 @@ static size_t name_width(const json_t *summary)
     return width < 24 ? width : 24;
 }
 
-/* "code     use K=4: 1.342x plain decoding (95 %: 1.210 to 1.480), predicted 1.361; p99 9.1 to 30 ms" */
+/* "code     use K=4: 1.342x plain decoding (95 %: 1.210 to 1.480), predicted 1.361 for K=4; p99 …" */
 static void add_answer(text *t, const json_t *o, size_t width)
 {
-    const json_t *speedup = json_object_get(o, "speedup");
-    const json_t *latency = json_object_get(o, "latency_ms");
-    const char *verdict = measure_string(o, "verdict"), *setting = measure_string(o, "setting");
-    double low = measure_number(speedup, "low");
+    measure_answer a = measure_answer_of(o);
 
     add_name(t, measure_string(o, "task"), width);
-    if (strcmp(verdict, "use") == 0)
-        text_printf(t, "  use %s: ", setting);
-    else if (strcmp(verdict, "dont") == 0)
-        text_printf(t, "  don't (the best is %s): ", setting);
-    else
-        text_printf(t, "  auto: ");
-    text_printf(t, "%.3fx", measure_number(speedup, "estimate"));
-    if (isfinite(low))
-        text_printf(t, " (95 %%: %.3f to %.3f)", low, measure_number(speedup, "high"));
-    else
-        text_printf(t, " (no interval: one prompt)");
-    if (isfinite(measure_number(o, "speedup_predicted")))
-        text_printf(t, ", predicted %.3fx for %s", measure_number(o, "speedup_predicted"),
-                    measure_string(o, "predicted_setting"));
-    text_printf(t, "; p99 %.2f to %.2f ms\n",
-                measure_number(json_object_get(latency, "plain"), "p99"),
-                measure_number(json_object_get(latency, "setting"), "p99"));
+    text_printf(t, "  %s", text_string(&a.verdict));
+    if (strcmp(measure_string(o, "verdict"), "dont") == 0)
+        text_printf(t, " (the best is %s)", a.setting);
+    text_printf(t, ": %sx (%s)", text_string(&a.speedup), text_string(&a.interval));
+    if (a.prediction.n)
+        text_printf(t, ", %s", text_string(&a.prediction));
+    text_printf(t, "; %s\n", text_string(&a.latency));
+    measure_answer_free(&a);
 }
 
 static void add_setting(text *t, const json_t *s)
@@ -114,8 +102,10 @@ static void add_table(text *t, const json_t *o)
     if (isfinite(measure_number(alpha, "low")))
         text_printf(t, " (95 %%: %.1f to %.1f)", 100 * measure_number(alpha, "low"),
                     100 * measure_number(alpha, "high"));
-    text_printf(t, ", a draft step costs %.3f plain steps, auto was off %.0f %% of the time\n",
-                measure_number(o, "c"), 100 * measure_number(o, "share_off"));
+    if (isfinite(measure_number(o, "c")))
+        text_printf(t, ", a draft step costs %.3f plain steps", measure_number(o, "c"));
+    text_printf(t, ", auto was off %.0f %% of the time\n  outrider run %s\n",
+                100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
     text_printf(t, "  %-10s %8s %6s %6s %9s %8s %5s %10s %7s %7s %7s %7s\n", "", "speed-up", "95 %",
                 "to", "predicted", "tokens/s", "tau", "break-even", "p50 ms", "p95", "p99", "max");
     json_array_foreach(json_object_get(o, "settings"), i, setting) add_setting(t, setting);
@@ -130,8 +120,12 @@ static void add_head(text *t, const json_t *summary)
     const json_t *driver = json_object_get(summary, "driver");
 
     add_name(t, measure_string(json_object_get(summary, "model"), "name"), 0);
-    text_printf(t, " with the draft ");
-    add_name(t, measure_string(json_object_get(summary, "draft"), "name"), 0);
+    if (json_is_object(json_object_get(summary, "draft"))) {
+        text_printf(t, " with the draft ");
+        add_name(t, measure_string(json_object_get(summary, "draft"), "name"), 0);
+    } else {
+        text_printf(t, " without a draft");
+    }
     text_printf(t, ", ");
     add_name(t, measure_string(device, "name"), 0);
     text_printf(t, ", ");
@@ -191,8 +185,9 @@ static void add_interval(text *t, const json_t *x)
 static const char *const setting_numbers[] = {
     "speedup_predicted", "tokens_per_second", "tau", "verify_cost", "break_even_tau", "share_off"};
 static const char *const latency_numbers[] = {"p50", "p95", "p99", "max"};
-static const char *const counter_numbers[] = {"emitted",  "blocks",   "plain_blocks", "drafted",
-                                              "verified", "accepted", "discarded"};
+static const char *const counter_numbers[] = {"emitted",   "blocks",          "plain_blocks",
+                                              "drafted",   "verified",        "accepted",
+                                              "discarded", "pipelined_blocks"};
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static void add_rows(text *t, const json_t *o)

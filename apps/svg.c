@@ -151,6 +151,13 @@ void plot_dot(const plot *p, int series, double x, double y)
                     plot_x(p, x), plot_y(p, y));
 }
 
+void plot_ring(const plot *p, int series, double x, double y)
+{
+    if (isfinite(x) && isfinite(y))
+        text_printf(p->t, "<circle class=\"ring s%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", series,
+                    plot_x(p, x), plot_y(p, y));
+}
+
 void plot_range(const plot *p, int series, double low, double high, double y)
 {
     double from = plot_x(p, low), to = plot_x(p, high);

@@ -31,6 +31,8 @@ double plot_y(const plot *p, double value);
 /* series: 0 to 7, the colour and dashes of the style sheet. Points that aren't finite break the line. */
 void plot_line(const plot *p, int series, const double *x, const double *y, size_t n);
 void plot_dot(const plot *p, int series, double x, double y);
+/* A dot that is hollow. */
+void plot_ring(const plot *p, int series, double x, double y);
 /* From low to high, at a height y in the picture; ends outside the frame become arrows. */
 void plot_range(const plot *p, int series, double low, double high, double y);
 void plot_mark_x(const plot *p, double value); /* a line across the frame */

@@ -266,7 +266,7 @@ static void check_shown(const json_t *group, const char *text, const char *page)
     expect(text, ": %.3fx", number(speedup, "estimate"));
     expect(text, "(95 %%: %.3f to ", number(speedup, "low"));
     expect(page, "<b>%.3f×</b>", number(speedup, "estimate"));
-    expect(page, "95&nbsp;%%: %.3f to ", number(speedup, "low"));
+    expect(page, "95 %%: %.3f to ", number(speedup, "low"));
     json_array_foreach(json_object_get(group, "settings"), i, s)
     {
         const json_t *latency = json_object_get(s, "latency_ms");
@@ -280,6 +280,27 @@ static void check_shown(const json_t *group, const char *text, const char *page)
         if (i)
             expect(page, "<td>%.3f</td>", number(json_object_get(s, "speedup"), "estimate"));
     }
+}
+
+/* As many texts as tokens that replaced a drafted one, and some where there must be. */
+static void check_rejected(const json_t *root, bool must_be)
+{
+    const json_t *prompt, *run;
+    size_t i, k, n_all = 0;
+
+    json_array_foreach(json_object_get(root, "prompts"), i, prompt)
+        json_array_foreach(json_object_get(prompt, "runs"), k, run)
+    {
+        const char *at = json_string_value(json_object_get(run, "origins"));
+        size_t n = 0;
+
+        for (; *at; at++)
+            n += *at == 'r';
+        ck_assert(json_is_array(json_object_get(run, "rejected")));
+        ck_assert_uint_eq(json_array_size(json_object_get(run, "rejected")), n);
+        n_all += n;
+    }
+    ck_assert(n_all > 0 || !must_be);
 }
 
 START_TEST(test_reports_agree)
@@ -329,6 +350,7 @@ START_TEST(test_reports_agree)
     ck_assert_ptr_nonnull(strstr(page, "prefers-color-scheme:dark"));
     ck_assert_ptr_nonnull(strstr(page, "</html>"));
     ck_assert_ptr_nonnull(strstr(page, "class=\"strip\""));
+    check_rejected(root, false);
     free(page);
     free(table);
     json_decref(root);
@@ -359,6 +381,128 @@ START_TEST(test_text_and_stdout)
         json_object_get(json_array_get(json_object_get(root, "prompts"), 0), "pieces")));
     json_decref(root);
     program_free(&r);
+    end();
+}
+END_TEST
+
+/* From the counters and single passes of the prompts, with v of a block's mean rows. */
+static double predict_by_ngram(const json_t *root, size_t setting)
+{
+    const json_t *prompts = json_object_get(root, "prompts"), *prompt;
+    double rows_ms[17] = {0}, sum = 0;
+    size_t i;
+
+    json_array_foreach(prompts, i, prompt) for (size_t k = 0; k < 17; k++)
+        rows_ms[k] += json_number_value(json_array_get(json_object_get(prompt, "row_ms"), k));
+    json_array_foreach(prompts, i, prompt)
+    {
+        const json_t *run = json_array_get(json_object_get(prompt, "runs"), setting);
+        double plain = number(run, "plain_blocks"), drafting = number(run, "blocks") - plain;
+        double drafted = drafting > 0 ? number(run, "drafted") / drafting : 0;
+        int below = (int)drafted;
+        double ms = rows_ms[below] + (drafted - below) * (rows_ms[below + 1] - rows_ms[below]);
+
+        sum += log((number(run, "accepted") + number(run, "blocks")) /
+                   (plain + drafting * ms / rows_ms[0]));
+    }
+    return exp(sum / (double)json_array_size(prompts));
+}
+
+static void check_without_draft(const json_t *root)
+{
+    static const char *const names[] = {"plain", "ngram K=4", "ngram K=8", "auto"};
+    const json_t *overall = json_object_get(root, "overall");
+    const json_t *settings = json_object_get(overall, "settings");
+    double k = number(overall, "k"), drafted = 0;
+    char options[64];
+
+    ck_assert_uint_eq(json_array_size(settings), 4);
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_str_eq(json_string_value(json_object_get(json_array_get(settings, i), "name")),
+                         names[i]);
+    for (size_t i = 1; i < 3; i++) {
+        const json_t *s = json_array_get(settings, i);
+
+        drafted += counter(s, "drafted");
+        ck_assert_double_le(fabs(log(number(s, "speedup_predicted") / predict_by_ngram(root, i))),
+                            1e-6);
+        check_same(number(s, "break_even_tau"), number(s, "verify_cost"));
+    }
+    ck_assert_double_gt(drafted, 0);
+    ck_assert(json_is_null(json_object_get(root, "draft")));
+    ck_assert(json_is_null(json_object_get(overall, "c")));
+    ck_assert(json_is_null(
+        json_object_get(json_array_get(json_object_get(root, "prompts"), 0), "draft_step_ms")));
+    snprintf(options, sizeof(options), "--draft-max %.0f%s", k, k > 0 ? " --drafter ngram" : "");
+    ck_assert_str_eq(json_string_value(json_object_get(overall, "run_options")), options);
+}
+
+/* n-gram lookup alone: a verdict, a prediction, and no cost of a draft. */
+START_TEST(test_without_draft)
+{
+    struct program_result r;
+    char *page;
+    json_t *root;
+
+    begin();
+    write_file(data, "{\"prompt\": \"One two three. One two three. One two three. One two\"}\n"
+                     "{\"prompt\": \"Lily saw a cat. Tom saw a cat. Lily saw a cat. Tom\"}\n");
+    r = RUN("measure", "-m", target, "--data", data, "-n", "24", "--temp", "0", "--ignore-eos",
+            "--json", json, "--html", html);
+    ck_assert_msg(r.code == 0, "%s", r.err);
+    ck_assert_str_eq(r.err, "");
+    root = load(json);
+    page = read_file(html);
+    check_without_draft(root);
+    check_counters(json_object_get(root, "overall"));
+    check_shown(json_object_get(root, "overall"), r.out, page);
+    ck_assert_ptr_nonnull(strstr(r.out, "without a draft"));
+    ck_assert_ptr_nonnull(strstr(page, "class=\"ring"));
+    check_rejected(root, true);
+    ck_assert_ptr_nonnull(strstr(strstr(page, "class=\"strip\""), "<del>"));
+    ck_assert_ptr_null(strstr(r.out, "nan"));
+    ck_assert_ptr_null(strstr(page, "nan"));
+    free(page);
+    program_free(&r);
+    json_decref(root);
+    /* A draft that isn't to be loaded, and gone on with. */
+    r = RUN("measure", "-m", target, "-md", draft, "--draft-max", "0", "--data", data, "-n", "24",
+            "--temp", "0", "--ignore-eos", "--resume", json);
+    ck_assert_msg(r.code == 0, "%s", r.err);
+    program_free(&r);
+    end();
+}
+END_TEST
+
+/* What is measured is what was asked for: the draft on a queue of its own, ahead of the target, or not. */
+START_TEST(test_schedule)
+{
+    static const char *const schedules[] = {"serial", "pipelined"};
+
+    begin();
+    write_prompts(1);
+    for (size_t i = 0; i < 2; i++) {
+        struct program_result r = MEASURE("--schedule", schedules[i], "--draft-device", "0",
+                                          "--json", json, "--html", html);
+        const json_t *options, *setting;
+        json_t *root;
+
+        ck_assert_msg(r.code == 0, "%s", r.err);
+        root = load(json);
+        options = json_object_get(root, "options");
+        setting = json_array_get(json_object_get(json_object_get(root, "overall"), "settings"), 1);
+        ck_assert_str_eq(json_string_value(json_object_get(options, "schedule")), schedules[i]);
+        ck_assert(json_is_true(json_object_get(options, "draft_apart")));
+        ck_assert(json_is_object(json_object_get(root, "draft_device")));
+        ck_assert_int_eq(counter(setting, "pipelined_blocks") > 0, i == 1);
+        ck_assert_int_eq(isnan(number(setting, "speedup_predicted")) != 0, i == 1);
+        ck_assert_int_eq(isnan(number(setting, "break_even_tau")) != 0, i == 1);
+        ck_assert_double_gt(number(setting, "verify_cost"), 0);
+        json_decref(root);
+        program_free(&r);
+    }
+    EXPECT_REFUSED(MEASURE("--resume", json, "--draft-device", "0"), 3, json, "other options");
+    EXPECT_REFUSED(MEASURE("--schedule", "never"), 2, "--schedule");
     end();
 }
 END_TEST
@@ -394,7 +538,8 @@ START_TEST(test_bad_input)
     refuse_data(longest, "line 1", "context");
     EXPECT_REFUSED(RUN("measure", "--data", "/nonexistent"), 3, "/nonexistent");
     EXPECT_REFUSED(RUN("measure"), 2, "--data");
-    EXPECT_REFUSED(RUN("measure", "-m", target, "--data", data), 2, "-md");
+    EXPECT_REFUSED(RUN("measure", "-m", target, "--data", data, "--draft-max", "2"), 2, "-md");
+    EXPECT_REFUSED(RUN("measure", "--data", data, "--draft-max", "0,2"), 2, "--draft-max");
     EXPECT_REFUSED(RUN("measure", "--task", "x"), 2, "NAME=PATH");
     EXPECT_REFUSED(RUN("measure", "--data", data, "--budget", "5x"), 2, "--budget");
     EXPECT_REFUSED(RUN("measure", "--data", data, "--draft-max", "17"), 2, "--draft-max");
@@ -579,9 +724,16 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        test_reports_agree,          test_text_and_stdout,      test_bad_input, test_cannot_write,
-        test_result_without_a_place, test_interrupt_and_resume, test_compare,   NULL};
+    const TTest *const tests[] = {test_reports_agree,
+                                  test_text_and_stdout,
+                                  test_without_draft,
+                                  test_schedule,
+                                  test_bad_input,
+                                  test_cannot_write,
+                                  test_result_without_a_place,
+                                  test_interrupt_and_resume,
+                                  test_compare,
+                                  NULL};
 
     target = getenv("TEST_TARGET");
     draft = getenv("TEST_DRAFT");
