@@ -230,7 +230,8 @@ otr_result selftest_close(selftest *t)
 otr_result selftest_run(otr_context *context, uint32_t device_index,
                         otr_selftest_callback on_result, void *user, const selftest_fault *fault)
 {
-    static void (*const groups[])(selftest *) = {selftest_weights, selftest_layer, selftest_step};
+    static void (*const groups[])(selftest *) = {selftest_weights, selftest_layer, selftest_step,
+                                                 selftest_rule};
     selftest *t = calloc(1, sizeof *t);
     otr_result result;
 

@@ -1,6 +1,6 @@
 /* The self-test's inside: what its checks share. selftest.c runs them and reports;
- * selftest_weights.c, selftest_layer.c and selftest_step.c hold the checks of the kernels;
- * kernel_reference.c computes what is right.
+ * selftest_weights.c, selftest_layer.c, selftest_step.c and selftest_rule.c hold the checks of the kernels;
+ * kernel_reference.c and verify_reference.c compute what is right.
  *
  * After the first failed call (not a failed check) `result` is set and everything here does
  * nothing, so that a check needs to look at it only before it touches memory. One thread. */
@@ -62,6 +62,7 @@ otr_result selftest_run(otr_context *context, uint32_t device_index,
 void selftest_weights(selftest *t);
 void selftest_layer(selftest *t);
 void selftest_step(selftest *t);
+void selftest_rule(selftest *t);
 
 /* Single checks over other shapes, for tests. check_linear: the kernels that multiply by weights of
  * a format, those of other device classes too, and the gather. */

@@ -6,7 +6,8 @@
 For each case one table. Time is prefill and generation together; `time` is its median over plain
 decoding's of the same round, with the 95 % limits of that median (order statistics). The promise of
 auto is: at most 1.02 and one block. Latencies are between tokens given out, of all rounds: the median of
-each round's percentile. Each round has a prompt of prompts.jsonl and a seed of its own. The texts are compared: any difference ends the program."""
+each round's percentile. Each round has a prompt of prompts.jsonl and a seed of its own. The texts are
+compared: any difference ends the program."""
 import argparse
 import json
 import math

@@ -160,6 +160,8 @@ START_TEST(every_kernel_compiles)
     compile(&c, "begin", NULL, 0, false);
     compile(&c, "propose", NULL, 0, false);
     compile(&c, "accept", NULL, 0, false);
+    compile(&c, "residual", &t->sample_lanes, 1, false);
+    compile(&c, "decide", NULL, 0, false);
     ck_assert_uint_eq(s.n, c.n);
     gpu_close(&c.g);
     otr_context_destroy(&context);

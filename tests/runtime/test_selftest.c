@@ -10,6 +10,7 @@
 #include "../suite.h"
 #include "harness.h"
 #include "selftest.h"
+#include "step_state.h"
 
 typedef struct seen {
     uint32_t n, n_failed;
@@ -93,6 +94,9 @@ static const selftest_fault faults[] = {
     {"begin draft", 0, 4 * 129, 0x01, false},
     {"propose", 1, 4 * 1, 0x01, false},
     {"accept block", 2, 4 * 8, 0x01, false},
+    {"residual rejection", 3, 4 * X_RESIDUALS, 0x01, false},
+    {"residual block", 3, 4 * X_RESIDUALS, 0x01, false},
+    {"decide block", 0, 4 * (LANE_RESULTS + R_TOKEN), 0x01, false},
     {"sample greedy", 1, 4 * 64, 0x01, false},
     {"sample with noise", 1, 4 * 89 + 2, 0x10, false}, /* a probability */
 };
@@ -100,7 +104,7 @@ static const selftest_fault faults[] = {
 static void run_with_fault(harness *h, const selftest_fault *fault, seen *s)
 {
     selftest *t = malloc(sizeof *t);
-    static void (*const groups[])(selftest *) = {selftest_layer, selftest_step};
+    static void (*const groups[])(selftest *) = {selftest_layer, selftest_step, selftest_rule};
 
     ck_assert_ptr_nonnull(t);
     *s = (seen){0};
@@ -122,7 +126,7 @@ static void run_with_fault(harness *h, const selftest_fault *fault, seen *s)
     } else {
         ck_assert_int_eq(selftest_open(t, h->context, h->gpu->index, on_result, s), OTR_OK);
         t->fault = fault;
-        for (int i = 0; i < 2; i++)
+        for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
             groups[i](t);
         ck_assert_int_eq(selftest_close(t), OTR_ERROR_SELFTEST);
     }

@@ -1,5 +1,5 @@
-/* Verification by the ratio of probabilities in double precision: what shaders/residual.comp computes.
- * For tests. */
+/* Verification by the ratio of probabilities in double precision: what shaders/residual.comp computes, and
+ * the decision of shaders/decide.comp. For the self-test and for tests. */
 #ifndef OUTRIDER_VERIFY_REFERENCE_H
 #define OUTRIDER_VERIFY_REFERENCE_H
 
@@ -24,5 +24,7 @@ void verify_reference(uint32_t rule, const drafted_block *block, rule_outcome *o
 /* Of a token in the residual behind i tokens, not normalised. */
 double residual_weight(const drafted_block *block, const rule_outcome *outcome, uint32_t i,
                        uint32_t token);
+/* decide.comp, in place, on buffers as step_state.h lays them out. */
+void reference_decide(uint32_t *target, const uint32_t *exchange, uint32_t rule);
 
 #endif

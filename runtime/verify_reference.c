@@ -44,3 +44,16 @@ void verify_reference(uint32_t rule, const drafted_block *b, rule_outcome *out)
     }
     out->chance[b->n - 1] = together;
 }
+
+void reference_decide(uint32_t *target, const uint32_t *exchange, uint32_t rule)
+{
+    uint32_t drafted = exchange[X_DRAFTED], kept = 0, *chosen = target + LANE_RESULTS + R_TOKEN;
+
+    for (uint32_t i = 0; i < drafted && (rule == RULE_BLOCK || kept == i); i++)
+        if (exchange[X_PASSES + i])
+            kept = i + 1;
+    for (uint32_t i = 0; i < kept; i++)
+        chosen[i] = exchange[X_TOKENS + 1 + i];
+    if (kept < drafted)
+        chosen[kept] = exchange[X_RESIDUALS + kept];
+}
