@@ -41,9 +41,8 @@ typedef struct measure_run {
     uint64_t verified_by_position[OTR_MAX_DRAFT], accepted_by_position[OTR_MAX_DRAFT];
     float *latency_ms; /* [n_tokens] */
     char *origins;     /* [n_tokens + 1], of the first token and these; measure_origin */
-    int32_t
-        *replaced;   /* likewise: the drafted token that an ORIGIN_REJECTED one replaced; else -1 */
-    char **rejected; /* texts of the former in order, and NULL; NULL: not kept */
+    int32_t *replaced; /* likewise: the drafted token that such a one replaced, or -1 */
+    char **rejected;   /* texts of the replaced ones in order, and NULL; NULL: not kept */
     size_t n_tokens, capacity;
 } measure_run;
 

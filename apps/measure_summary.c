@@ -87,6 +87,14 @@ static double cost_ratio_of(const group *g)
     return draft / plain;
 }
 
+/* Rows of the blocks that n-gram lookup proposed something for; 1: it never did. */
+static double rows_by_ngram(const measure_run *run)
+{
+    uint64_t drafting = run->blocks - run->plain_blocks;
+
+    return drafting ? 1 + (double)run->drafted / (double)drafting : 1;
+}
+
 /* n-gram lookup proposes nothing in some blocks and fewer than K tokens in others, so that the shares of
  * blocks and the tokens that they brought stand in for alpha and K; the lookup costs nothing. */
 static double prediction_by_ngram(group *g, size_t setting)
@@ -94,10 +102,9 @@ static double prediction_by_ngram(group *g, size_t setting)
     for (size_t i = 0; i < g->n; i++) {
         const measure_run *run = &g->records[i]->runs[setting];
         double plain = (double)run->plain_blocks, drafting = (double)run->blocks - plain;
-        double rows = drafting > 0 ? 1 + (double)run->drafted / drafting : 1;
+        double cost = verify_cost_between(g, rows_by_ngram(run));
 
-        g->logs[i] = log((double)(run->accepted + run->blocks) /
-                         (plain + drafting * verify_cost_between(g, rows)));
+        g->logs[i] = log((double)(run->accepted + run->blocks) / (plain + drafting * cost));
     }
     return interval_of_logs(g->logs, g->n).estimate;
 }
@@ -201,25 +208,21 @@ static double tau_of(const measure_run *sum)
 /* v of a block's rows: K + 1, or what n-gram lookup proposed on average and one. NaN: it never did. */
 static double block_cost_of(const group *g, const measure_setting *setting, const measure_run *sum)
 {
-    uint64_t drafting = sum->blocks - sum->plain_blocks;
-
     if (!is_by_ngram(setting))
         return verify_cost_of(g, setting->draft_max + 1);
-    return drafting ? verify_cost_between(g, 1 + (double)sum->drafted / (double)drafting) : NAN;
+    return sum->blocks > sum->plain_blocks ? verify_cost_between(g, rows_by_ngram(sum)) : NAN;
 }
 
 static json_t *setting_json(group *g, size_t setting)
 {
     const measure_setting *s = &g->m->settings[setting];
     measure_run sum = sum_of(g, setting);
-    bool is_auto = s->draft_max == OTR_DRAFT_AUTO;
-    double predicted = NAN, cost = NAN, even = NAN;
+    bool is_auto = s->draft_max == OTR_DRAFT_AUTO, is_fixed = s->draft_max && !is_auto;
+    double predicted = NAN, cost = is_fixed ? block_cost_of(g, s, &sum) : NAN, even = NAN;
     char name[24];
 
-    if (s->draft_max && !is_auto)
-        cost = block_cost_of(g, s, &sum);
     /* How much of a pipelined draft's time is hidden, the times of single passes don't tell. */
-    if (s->draft_max && !is_auto && !sum.pipelined_blocks) {
+    if (is_fixed && !sum.pipelined_blocks) {
         predicted = is_by_ngram(s) ? prediction_by_ngram(g, setting)
                                    : prediction_by_model(g, setting);
         even = is_by_ngram(s) ? cost : break_even_tokens(cost, cost_ratio_of(g), s->draft_max);

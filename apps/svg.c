@@ -144,18 +144,21 @@ void plot_line(const plot *p, int series, const double *x, const double *y, size
     text_printf(p->t, "\"/>");
 }
 
-void plot_dot(const plot *p, int series, double x, double y)
+static void add_circle(const plot *p, const char *class, int series, double x, double y)
 {
     if (isfinite(x) && isfinite(y))
-        text_printf(p->t, "<circle class=\"dot s%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", series,
-                    plot_x(p, x), plot_y(p, y));
+        text_printf(p->t, "<circle class=\"%s s%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", class,
+                    series, plot_x(p, x), plot_y(p, y));
+}
+
+void plot_dot(const plot *p, int series, double x, double y)
+{
+    add_circle(p, "dot", series, x, y);
 }
 
 void plot_ring(const plot *p, int series, double x, double y)
 {
-    if (isfinite(x) && isfinite(y))
-        text_printf(p->t, "<circle class=\"ring s%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", series,
-                    plot_x(p, x), plot_y(p, y));
+    add_circle(p, "ring", series, x, y);
 }
 
 void plot_range(const plot *p, int series, double low, double high, double y)

@@ -193,6 +193,12 @@ float random_between(selftest *t, float low, float high)
     return low + (high - low) * (float)(random_bits(t) >> 8) * 0x1p-24f;
 }
 
+void random_words(selftest *t, uint32_t *words, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        words[i] = random_bits(t);
+}
+
 void random_floats(selftest *t, float *out, uint64_t n, float low, float high)
 {
     for (uint64_t i = 0; out && i < n; i++)

@@ -115,6 +115,7 @@ void expect_poison(selftest *t, const gpu_buffer *buffer, uint64_t from, uint64_
 /* Random numbers, the same in every run. */
 uint32_t random_bits(selftest *t);
 float random_between(selftest *t, float low, float high);
+void random_words(selftest *t, uint32_t *words, uint32_t n);
 void random_floats(selftest *t, float *out, uint64_t n, float low, float high);
 
 #endif

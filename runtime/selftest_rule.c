@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "philox.h"
 #include "selftest.h"
 #include "verify_reference.h"
 
@@ -52,10 +51,8 @@ static void random_block(selftest *t, rule_check *c)
         random_distribution(t, p + row * STRIDE);
         random_distribution(t, q + row * STRIDE);
     }
-    for (uint32_t i = 0; i < LANE_WORDS; i++)
-        lane[i] = random_bits(t);
-    for (uint32_t i = 0; i < X_WORDS; i++)
-        x[i] = random_bits(t);
+    random_words(t, lane, LANE_WORDS);
+    random_words(t, x, X_WORDS);
     c->seed = lane[S_SEED_LOW] | (uint64_t)lane[S_SEED_HIGH] << 32;
     x[X_ROOT] = random_bits(t) % 1000;
     x[X_DRAFTED] = drafted;
@@ -73,21 +70,16 @@ static void random_block(selftest *t, rule_check *c)
     memcpy(c->want_exchange, x, sizeof c->want_exchange);
 }
 
-/* The logarithm of a token's weight with its noise; where the weight is a difference of nearly equal
- * numbers, *tolerance is wide. */
-static double score_of(const rule_check *c, const drafted_block *b, const rule_outcome *o,
-                       uint32_t i, uint32_t token, double *tolerance)
+/* Of a token's score: wide where its weight is a difference of nearly equal numbers. */
+static double score_tolerance(const drafted_block *b, const rule_outcome *o, uint32_t i,
+                              uint32_t token)
 {
-    uint32_t root = c->want_exchange[X_ROOT];
     double weight = residual_weight(b, o, i, token);
     double p = o->scale[i] * (double)b->p[i * STRIDE + token];
 
-    *tolerance = 0;
     if (!(weight > 0))
-        return -INFINITY;
-    *tolerance = CHANCE_TOLERANCE * p / weight + 100 * 8 * 0x1p-24; /* as that of sampling */
-    return log(weight) +
-           noise_gumbel(noise_word_of(c->seed, root + i + 1, token, NOISE_RESIDUAL, root));
+        return 0;
+    return CHANCE_TOLERANCE * p / weight + 100 * 8 * 0x1p-24; /* as that of sampling */
 }
 
 /* The token drawn from the residual behind i tokens has the best score, or one as near to it as rounding
@@ -95,7 +87,8 @@ static double score_of(const rule_check *c, const drafted_block *b, const rule_o
 static void compare_residual(selftest *t, const rule_check *c, const drafted_block *b,
                              const rule_outcome *o, uint32_t i, uint32_t token)
 {
-    double best = -INFINITY, best_tolerance = 0, tolerance;
+    uint32_t root = c->want_exchange[X_ROOT], winner = 0;
+    double best = -INFINITY;
 
     if (o->sum[i] < N_VOCAB * 0x1p-24) { /* may be rounded to nothing: the target's own choice */
         if (o->sum[i] > 0)
@@ -104,19 +97,19 @@ static void compare_residual(selftest *t, const rule_check *c, const drafted_blo
         return;
     }
     for (uint32_t v = 0; v < N_VOCAB; v++) {
-        double score = score_of(c, b, o, i, v, &tolerance);
+        double score = residual_score(b, o, i, v, c->seed, root);
 
         if (score > best) {
             best = score;
-            best_tolerance = tolerance;
+            winner = v;
         }
     }
     if (token >= N_VOCAB) {
         expect_near(t, i, token, NAN, 0, 1);
         return;
     }
-    double score = score_of(c, b, o, i, token, &tolerance);
-    expect_near(t, i, token, score, best, tolerance + best_tolerance);
+    expect_near(t, i, token, residual_score(b, o, i, token, c->seed, root), best,
+                score_tolerance(b, o, i, token) + score_tolerance(b, o, i, winner));
 }
 
 /* Test i of a block: by its random number, unless that is too near to the chance. */
@@ -124,8 +117,7 @@ static void compare_passes(selftest *t, const rule_check *c, const rule_outcome 
                            uint32_t passes)
 {
     uint32_t root = c->want_exchange[X_ROOT];
-    uint32_t word = noise_word_of(c->seed, root + i + 1, 0, NOISE_ACCEPT, root);
-    double distance = o->chance[i] - ((word >> 9) + 0.5) * 0x1p-23;
+    double distance = o->chance[i] - acceptance_number(c->seed, root + i + 1, root);
 
     if (fabs(distance) > CHANCE_TOLERANCE)
         expect_near(t, i, 0, passes, distance > 0, 0);

@@ -25,12 +25,6 @@ typedef struct step_check {
     uint32_t want_request[REQUEST_WORDS], want_record[B_WORDS];
 } step_check;
 
-static void random_words(selftest *t, uint32_t *words, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        words[i] = random_bits(t);
-}
-
 static void random_lane(selftest *t, uint32_t *lane, uint32_t root)
 {
     random_words(t, lane, LANE_WORDS);

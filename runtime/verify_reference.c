@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "philox.h"
+
 static double p_of(const drafted_block *b, uint32_t row, uint32_t token)
 {
     return (double)b->p[(uint64_t)row * b->stride + token];
@@ -18,6 +20,22 @@ double residual_weight(const drafted_block *b, const rule_outcome *outcome, uint
                        uint32_t token)
 {
     return fmax(outcome->scale[i] * p_of(b, i, token) - q_of(b, i, token), 0);
+}
+
+double residual_score(const drafted_block *b, const rule_outcome *outcome, uint32_t i,
+                      uint32_t token, uint64_t seed, uint32_t root)
+{
+    double weight = residual_weight(b, outcome, i, token);
+
+    if (!(weight > 0))
+        return -INFINITY;
+    return log(weight) +
+           noise_gumbel(noise_word_of(seed, root + i + 1, token, NOISE_RESIDUAL, root));
+}
+
+double acceptance_number(uint64_t seed, uint32_t position, uint32_t root)
+{
+    return ((noise_word_of(seed, position, 0, NOISE_ACCEPT, root) >> 9) + 0.5) * 0x1p-23;
 }
 
 void verify_reference(uint32_t rule, const drafted_block *b, rule_outcome *out)

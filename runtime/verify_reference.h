@@ -24,6 +24,11 @@ void verify_reference(uint32_t rule, const drafted_block *block, rule_outcome *o
 /* Of a token in the residual behind i tokens, not normalised. */
 double residual_weight(const drafted_block *block, const rule_outcome *outcome, uint32_t i,
                        uint32_t token);
+/* The logarithm of that with its noise, by which the residual's token is drawn; -INFINITY: it has no weight. */
+double residual_score(const drafted_block *block, const rule_outcome *outcome, uint32_t i,
+                      uint32_t token, uint64_t seed, uint32_t root);
+/* The number in (0, 1) under whose chance the token drafted for a position passes its test. */
+double acceptance_number(uint64_t seed, uint32_t position, uint32_t root);
 /* decide.comp, in place, on buffers as step_state.h lays them out. */
 void reference_decide(uint32_t *target, const uint32_t *exchange, uint32_t rule);
 

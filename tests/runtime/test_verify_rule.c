@@ -11,7 +11,6 @@
 
 #include "../suite.h"
 #include "chi_square.h"
-#include "philox.h"
 #include "rule_runner.h"
 #include "sampler.h"
 #include "verify_reference.h"
@@ -79,11 +78,6 @@ static uint32_t draw(const float *row, uint32_t n_vocab, test_random *random)
     return last;
 }
 
-static double uniform_of(uint64_t seed, uint32_t position, uint32_t root)
-{
-    return ((noise_word_of(seed, position, 0, NOISE_ACCEPT, root) >> 9) + 0.5) * 0x1p-23;
-}
-
 /* The token that the residual's noise chooses; *margin: how far the next one is. Weights that rounding
  * may have made count as near. */
 static uint32_t choose(const drafted_block *b, const rule_outcome *o, uint32_t i, uint64_t seed,
@@ -93,11 +87,7 @@ static uint32_t choose(const drafted_block *b, const rule_outcome *o, uint32_t i
     uint32_t chosen = 0;
 
     for (uint32_t v = 0; v < b->n_vocab; v++) {
-        double weight = residual_weight(b, o, i, v);
-        if (!(weight > 0))
-            continue;
-        double score = log(weight) +
-                       noise_gumbel(noise_word_of(seed, root + i + 1, v, NOISE_RESIDUAL, root));
+        double score = residual_score(b, o, i, v, seed, root);
         if (score > best) {
             second = best;
             best = score;
@@ -125,7 +115,7 @@ static void compare_block(rule_runner *r, uint32_t rule, const drafted_block *b,
 
     verify_reference(rule, b, &o);
     for (uint32_t i = 0; i < b->n; i++) {
-        double u = uniform_of(seed, root + i + 1, root), margin;
+        double u = acceptance_number(seed, root + i + 1, root), margin;
         bool passes = x[X_PASSES + i] != 0;
 
         seen->n_tests++;
@@ -150,15 +140,12 @@ static void compare_decision(rule_runner *r, uint32_t rule, const uint32_t own[M
 {
     const uint32_t *x = exchange_words(r);
     const uint32_t *chosen = target_words(r) + LANE_RESULTS + R_TOKEN;
-    uint32_t n = x[X_DRAFTED], kept = 0;
+    uint32_t n = x[X_DRAFTED], want[LANE_HISTORY];
 
-    for (uint32_t i = 0; i < n && (rule == RULE_BLOCK || kept == i); i++)
-        if (x[X_PASSES + i])
-            kept = i + 1;
+    memcpy(want + LANE_RESULTS + R_TOKEN, own, (n + 1) * sizeof *own);
+    reference_decide(want, x, rule);
     for (uint32_t i = 0; i <= n; i++)
-        ck_assert_uint_eq(chosen[i], i < kept                ? x[X_TOKENS + 1 + i]
-                                     : i == kept && kept < n ? x[X_RESIDUALS + i]
-                                                             : own[i]);
+        ck_assert_uint_eq(chosen[i], want[LANE_RESULTS + R_TOKEN + i]);
 }
 
 static void run_case(rule_runner *r, uint32_t rule, uint32_t n, enum q_pattern pattern,
