@@ -1,20 +1,37 @@
 /* How much of the draft's work disappears behind the target's: both alone and together, on the lanes
- * of a session as they are. Called when a session begins that has no stored result
- * (overlap_file.h), and by `outrider devices --overlap`. */
+ * of a session as they are. Called when a session begins and by `outrider devices
+ * --overlap`. */
 #include "overlap.h"
 
 #include <string.h>
 
 #include "overlap_file.h"
 
-#define N_REPEATS 3
+#define N_ROUNDS 3 /* at first */
 
-enum { TARGET_ALONE, DRAFT_ALONE, TOGETHER, N_CASES };
-
-static double median_of_three(const double *x)
+static double median(const overlap_rounds *r, int which)
 {
-    double low = x[0] < x[1] ? x[0] : x[1], high = x[0] < x[1] ? x[1] : x[0];
-    return x[2] < low ? low : x[2] > high ? high : x[2];
+    double sorted[OVERLAP_MAX_ROUNDS];
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        uint32_t k = i;
+        for (; k > 0 && sorted[k - 1] > r->seconds[i][which]; k--)
+            sorted[k] = sorted[k - 1];
+        sorted[k] = r->seconds[i][which];
+    }
+    return (sorted[r->n / 2] + sorted[(r->n - 1) / 2]) / 2;
+}
+
+void overlap_of_rounds(const overlap_rounds *r, otr_overlap *out)
+{
+    double target = median(r, OVERLAP_TARGET), draft = median(r, OVERLAP_DRAFT);
+    double shorter = target < draft ? target : draft;
+
+    out->target_seconds = target;
+    out->draft_seconds = draft;
+    out->together_seconds = median(r, OVERLAP_TOGETHER);
+    double hidden = target + draft - out->together_seconds;
+    out->overlap = hidden < 0 ? 0 : hidden > shorter ? 1 : hidden / shorter;
 }
 
 static otr_result start_target(otr_session *s, const otr_sampling *sampling)
@@ -49,44 +66,45 @@ static otr_result run_case(otr_session *s, int which, double *seconds)
     bool is_started = false;
 
     sampling.temperature = 0;
-    if (which != DRAFT_ALONE) {
+    if (which != OVERLAP_DRAFT) {
         result = start_target(s, &sampling);
         is_started = result == OTR_OK;
     }
-    if (which != TARGET_ALONE && result == OTR_OK)
+    if (which != OVERLAP_TARGET && result == OTR_OK)
         result = start_draft(s, &sampling);
     if (is_started)
         waited = submission_wait(&s->target->place, "a measurement", NULL);
-    if (which != TARGET_ALONE && result == OTR_OK)
+    if (which != OVERLAP_TARGET && result == OTR_OK)
         result = chain_wait(s, &drafted, NULL);
     *seconds = (double)(clock_ns() - start) / 1e9;
     return result == OTR_OK ? waited : result;
 }
 
 /* With at least one token, caches filled, and room. */
-static otr_result measure_cases(otr_session *s, otr_overlap *out)
+static otr_result add_round(otr_session *s, overlap_rounds *r)
 {
-    double seconds[N_CASES][N_REPEATS], median[N_CASES];
     otr_result result = OTR_OK;
 
-    for (int i = -1; i < N_REPEATS && result == OTR_OK; i++) /* the first is for warming up */
-        for (int which = 0; which < N_CASES && result == OTR_OK; which++)
-            result = run_case(s, which, &seconds[which][i < 0 ? 0 : i]);
-    if (result != OTR_OK)
-        return result;
-    for (int which = 0; which < N_CASES; which++)
-        median[which] = median_of_three(seconds[which]);
-    double shorter = median[TARGET_ALONE] < median[DRAFT_ALONE] ? median[TARGET_ALONE]
-                                                                : median[DRAFT_ALONE];
-    double hidden = median[TARGET_ALONE] + median[DRAFT_ALONE] - median[TOGETHER];
-    out->target_seconds = median[TARGET_ALONE];
-    out->draft_seconds = median[DRAFT_ALONE];
-    out->together_seconds = median[TOGETHER];
-    out->overlap = hidden < 0 ? 0 : hidden > shorter ? 1 : hidden / shorter;
-    return OTR_OK;
+    if (r->n == OVERLAP_MAX_ROUNDS)
+        memmove(r->seconds[0], r->seconds[1], --r->n * sizeof r->seconds[0]);
+    for (int which = 0; which < OVERLAP_CASES && result == OTR_OK; which++)
+        result = run_case(s, which, &r->seconds[r->n][which]);
+    r->n += result == OTR_OK;
+    return result;
 }
 
-otr_result overlap_measure(otr_session *s, otr_overlap *out)
+static otr_result add_rounds(otr_session *s, overlap_rounds *r, uint32_t n)
+{
+    overlap_rounds warm_up = {0};
+    otr_result result = r->n ? OTR_OK : add_round(s, &warm_up);
+
+    for (uint32_t i = 0; i < n && result == OTR_OK; i++)
+        result = add_round(s, r);
+    return result;
+}
+
+/* Without rounds N_ROUNDS, else one more. */
+static otr_result measure(otr_session *s, overlap_rounds *r, otr_overlap *out)
 {
     bool is_empty = s->n_tokens == 0;
     otr_result result;
@@ -99,14 +117,31 @@ otr_result overlap_measure(otr_session *s, otr_overlap *out)
     if (result == OTR_OK)
         result = session_prefill(s, s->draft, s->n_tokens, NULL, NULL);
     if (result == OTR_OK)
-        result = measure_cases(s, out);
-    if (result == OTR_OK)
-        overlap_file_store(s, out);
+        result = add_rounds(s, r, r->n ? 1 : N_ROUNDS);
+    if (result == OTR_OK) {
+        overlap_of_rounds(r, out);
+        overlap_file_store(s, r);
+    }
     session_cut_draft(s, s->n_tokens - 1);
     s->last_row = -1; /* the target's x buffer was written */
     if (is_empty)
         otr_session_rewind(s, 0);
     return result;
+}
+
+otr_result overlap_measure(otr_session *s, otr_overlap *out)
+{
+    overlap_rounds rounds = {0};
+    return measure(s, &rounds, out);
+}
+
+otr_result overlap_learn(otr_session *s, otr_overlap *out)
+{
+    overlap_rounds rounds;
+
+    if (!overlap_file_load(s, &rounds))
+        rounds.n = 0;
+    return measure(s, &rounds, out);
 }
 
 otr_result otr_session_measure_overlap(otr_session *s, otr_overlap *out)

@@ -1,4 +1,4 @@
-/* Stored overlaps (overlap_file.h). Called by overlap.c and session.c. */
+/* Stored overlaps (overlap_file.h). Called by overlap.c. */
 #include "overlap_file.h"
 
 #include <errno.h>
@@ -33,7 +33,8 @@ typedef struct overlap_file {
     uint64_t shaders; /* shaders_hash */
     model_key target, draft;
     uint32_t lanes_are_apart, is_joined, cache_type, zero;
-    double target_seconds, draft_seconds, together_seconds, overlap;
+    uint64_t n_rounds;
+    double seconds[OVERLAP_MAX_ROUNDS][OVERLAP_CASES];
     uint64_t checksum; /* of all before */
 } overlap_file;
 
@@ -78,7 +79,7 @@ static overlap_file make_file(const otr_session *s)
 static char *file_path(const otr_session *s, const overlap_file *file)
 {
     const otr_device_info *device = s->gpu->info;
-    uint64_t hash = cache_hash(CACHE_HASH_START, file, offsetof(overlap_file, target_seconds));
+    uint64_t hash = cache_hash(CACHE_HASH_START, file, offsetof(overlap_file, n_rounds));
     char *path;
 
     return asprintf(&path, "%s/%x-%x-%016llx.overlap", s->context->cache_dir, device->vendor_id,
@@ -98,15 +99,16 @@ static bool is_recent(const char *path)
 /* Nothing that a measurement could not have given. */
 static bool is_plausible(const overlap_file *file)
 {
-    const double seconds[] = {file->target_seconds, file->draft_seconds, file->together_seconds};
-
-    for (int i = 0; i < 3; i++)
-        if (!(seconds[i] > 0 && isfinite(seconds[i])))
-            return false;
-    return file->overlap >= 0 && file->overlap <= 1;
+    if (file->n_rounds < 1 || file->n_rounds > OVERLAP_MAX_ROUNDS)
+        return false;
+    for (uint64_t i = 0; i < file->n_rounds; i++)
+        for (int which = 0; which < OVERLAP_CASES; which++)
+            if (!(file->seconds[i][which] > 0 && isfinite(file->seconds[i][which])))
+                return false;
+    return true;
 }
 
-bool overlap_file_load(const otr_session *s, otr_overlap *out)
+bool overlap_file_load(const otr_session *s, overlap_rounds *out)
 {
     const overlap_file expected = make_file(s);
     overlap_file file;
@@ -120,30 +122,26 @@ bool overlap_file_load(const otr_session *s, otr_overlap *out)
 
     if (found)
         memcpy(&file, bytes, sizeof file);
-    found = found && memcmp(&file, &expected, offsetof(overlap_file, target_seconds)) == 0 &&
+    found = found && memcmp(&file, &expected, offsetof(overlap_file, n_rounds)) == 0 &&
             file.checksum ==
                 cache_hash(CACHE_HASH_START, &file, offsetof(overlap_file, checksum)) &&
             is_plausible(&file);
     if (found) {
-        out->target_seconds = file.target_seconds;
-        out->draft_seconds = file.draft_seconds;
-        out->together_seconds = file.together_seconds;
-        out->overlap = file.overlap;
+        out->n = (uint32_t)file.n_rounds;
+        memcpy(out->seconds, file.seconds, sizeof out->seconds);
     }
     free(bytes);
     free(path);
     return found;
 }
 
-void overlap_file_store(const otr_session *s, const otr_overlap *overlap)
+void overlap_file_store(const otr_session *s, const overlap_rounds *rounds)
 {
     overlap_file file = make_file(s);
     char *path = s->context->cache_dir ? file_path(s, &file) : NULL;
 
-    file.target_seconds = overlap->target_seconds;
-    file.draft_seconds = overlap->draft_seconds;
-    file.together_seconds = overlap->together_seconds;
-    file.overlap = overlap->overlap;
+    file.n_rounds = rounds->n;
+    memcpy(file.seconds, rounds->seconds, rounds->n * sizeof rounds->seconds[0]);
     file.checksum = cache_hash(CACHE_HASH_START, &file, offsetof(overlap_file, checksum));
     if (path && !cache_file_replace(path, &file, sizeof file, NULL, 0))
         /* That the folder can't be written the pipeline cache has told. */

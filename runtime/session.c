@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "overlap.h"
-#include "overlap_file.h"
 #include "params.h"
 #include "verify.h"
 
@@ -287,20 +286,17 @@ bool session_lanes_are_apart(const otr_session *s)
 static otr_result learn_overlap(otr_session *s)
 {
     otr_overlap overlap = {.size = sizeof overlap};
-    otr_result result = OTR_OK;
 
     if (s->n_ctx < OVERLAP_ROOM + 1)
         return OTR_OK;
-    bool is_stored = overlap_file_load(s, &overlap);
-    if (!is_stored)
-        result = overlap_measure(s, &overlap);
+    otr_result result = overlap_learn(s, &overlap);
     s->controller.overlap = overlap.overlap;
     controller_record_pass(&s->controller, OVERLAP_ROWS, overlap.target_seconds * 1e3);
     controller_record_draft_step(&s->controller, overlap.draft_seconds * 1e3 / OVERLAP_STEPS);
     context_log(s->context, OTR_LOG_INFO,
-                "%starget %.2f ms, draft %.2f ms, together %.2f ms: overlap %.2f",
-                is_stored ? "measured before: " : "", overlap.target_seconds * 1e3,
-                overlap.draft_seconds * 1e3, overlap.together_seconds * 1e3, overlap.overlap);
+                "target %.2f ms, draft %.2f ms, together %.2f ms: overlap %.2f",
+                overlap.target_seconds * 1e3, overlap.draft_seconds * 1e3,
+                overlap.together_seconds * 1e3, overlap.overlap);
     return result;
 }
 

@@ -2,15 +2,23 @@
  * model in sample.comp's place (mock_vulkan.h). */
 #include "mock_vulkan.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "calibration_bands.h"
 #include "step_state.h"
 
 #define SEEN 8 /* last tokens that the next one depends on */
 #define FIRST_TOKEN 3
-#define N_TOKENS 500 /* of the smallest vocabulary that tests have, 512 */
-#define DRAFT_MISSES_OF_16 5
+#define N_TOKENS 500    /* of the smallest vocabulary that tests have, 512 */
+#define DRAFT_MISSES 80 /* of 256 */
+
+static long setting(const char *name, long otherwise)
+{
+    const char *value = getenv(name);
+    return value ? atol(value) : otherwise;
+}
 
 static uint32_t *words(const mock_command *d, uint32_t binding)
 {
@@ -114,6 +122,13 @@ static void sample(const mock_command *d)
 {
     uint32_t *lane = words(d, 1);
     const uint32_t *history = lane + LANE_HISTORY;
+    const long us = setting(d->set->bindings[1].buffer->is_drafts ? "MOCK_VULKAN_DRAFT_US"
+                                                                  : "MOCK_VULKAN_TARGET_US",
+                            0);
+    const struct timespec delay = {.tv_nsec = us * 1000};
+
+    if (us && lane[S_OUT_ROWS])
+        nanosleep(&delay, NULL);
 
     for (uint32_t i = 0; i < lane[S_OUT_ROWS]; i++) {
         uint32_t end = lane[S_BASE] + lane[S_OUT_FIRST] + i + 1;
@@ -141,11 +156,12 @@ static void propose(const mock_command *d)
     uint32_t *lane = words(d, 0), *exchange = words(d, 1);
     const uint32_t *request = words(d, 2);
 
+    ((mock_buffer *)(uintptr_t)d->set->bindings[0].buffer)->is_drafts = true;
     if (lane[S_OUT_ROWS] == 0)
         return;
     uint32_t drafted = exchange[X_DRAFTED], token = lane[LANE_RESULTS + R_TOKEN];
     uint32_t probability = lane[LANE_RESULTS + R_PROBABILITY];
-    if (mix(token, exchange[X_ROOT] + drafted) % 16 < DRAFT_MISSES_OF_16)
+    if (mix(token, exchange[X_ROOT] + drafted) % 256 < setting("MOCK_VULKAN_MISSES", DRAFT_MISSES))
         token = FIRST_TOKEN + (token - FIRST_TOKEN + 1) % N_TOKENS;
     float survival = as_float(exchange[X_SURVIVAL]) *
                      as_float(request[Q_BANDS + band_of(as_float(probability))]);
@@ -183,6 +199,13 @@ static void accept(const mock_command *d)
     exchange[X_DRAFTED] = exchange[X_DONE] = 0;
 }
 
+/* The constants follow a pipeline's name. */
+static bool is_kernel(const mock_command *d, const char *name)
+{
+    size_t length = strlen(name);
+    return !strncmp(d->pipeline->name, name, length) && strchr(" ", d->pipeline->name[length]);
+}
+
 void mock_run_kernel(const mock_command *d)
 {
     static const struct {
@@ -195,11 +218,7 @@ void mock_run_kernel(const mock_command *d)
         {"sample", sample},
     };
 
-    /* The constants follow the name. */
-    size_t length = strcspn(d->pipeline->name, " ");
-
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
-        if (strlen(kernels[i].name) == length &&
-            !strncmp(d->pipeline->name, kernels[i].name, length))
+        if (is_kernel(d, kernels[i].name))
             kernels[i].run(d);
 }

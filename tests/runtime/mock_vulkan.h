@@ -2,7 +2,11 @@
  * queues are threads. It carries out copies, fills and the few kernels that decide what happens next
  * (mock_kernels.c); all others do nothing. Its target writes a text that depends on the last tokens of
  * what its lane has been given, so that a token lost or kept too long changes it. Runs take random
- * times. MOCK_VULKAN_QUEUES says which queues there are: "1" (default), "2" of one family, "1+1" of two. */
+ * times. In the environment:
+ *   MOCK_VULKAN_QUEUES     "1" (default), "2" of one family, "1+1" of two
+ *   MOCK_VULKAN_TARGET_US  time of a target's pass, which counts when a token is sampled (default 0)
+ *   MOCK_VULKAN_DRAFT_US   of a draft's step
+ *   MOCK_VULKAN_MISSES     of 256 tokens how many the draft gets wrong (default 80) */
 #ifndef OUTRIDER_TEST_MOCK_VULKAN_H
 #define OUTRIDER_TEST_MOCK_VULKAN_H
 
@@ -23,6 +27,7 @@ typedef struct mock_memory {
 } mock_memory;
 
 typedef struct mock_buffer {
+    bool is_drafts; /* the lane buffer of a draft: it has ended a draft step */
     mock_memory *memory;
     VkDeviceSize offset, size;
 } mock_buffer;

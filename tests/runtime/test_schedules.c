@@ -273,24 +273,32 @@ static void age_files(const char *folder, time_t seconds)
     globfree(&files);
 }
 
-/* The next session of the same pair takes it as it is, within a day. */
+/* The next session of the same pair adds to it, within a day. */
 START_TEST(overlap_is_kept_for_a_day)
 {
-    const otr_overlap made_up = {sizeof made_up, 0.004, 0.001, 0.00475, 0.25};
+    /* Slower than any device: 0.25. Of five rounds it is the median while three are of these. */
+    const overlap_rounds made_up = {3, {{40, 10, 47.5}, {40, 10, 47.5}, {40, 10, 47.5}}};
     const int day = 24 * 60 * 60;
     char *before = getenv("OUTRIDER_CACHE_DIR"), folder[] = "/tmp/outrider-overlap-XXXXXX";
-    otr_overlap kept;
+    overlap_rounds kept, wrong = made_up;
 
     before = before ? strdup(before) : NULL;
     ck_assert_ptr_nonnull(mkdtemp(folder));
     setenv("OUTRIDER_CACHE_DIR", folder, 1);
     open_kind(&kinds[_i], 64);
     ck_assert(overlap_file_load(session, &kept));
-    ck_assert(kept.overlap == session->controller.overlap);
+    ck_assert_uint_eq(kept.n, 3);
     overlap_file_store(session, &made_up);
-    otr_session_destroy(&session);
-    session = open_session(target, draft, 64);
-    ck_assert_double_eq(session->controller.overlap, 0.25);
+    for (uint32_t i = 1; i <= 3; i++) {
+        otr_session_destroy(&session);
+        session = open_session(target, draft, 64);
+        ck_assert(overlap_file_load(session, &kept));
+        ck_assert_uint_eq(kept.n, i <= 2 ? 3 + i : OVERLAP_MAX_ROUNDS);
+        ck_assert(kept.seconds[kept.n - 1][OVERLAP_TARGET] < 40);
+        if (i <= 2)
+            ck_assert_double_eq(session->controller.overlap, 0.25);
+    }
+    ck_assert(kept.seconds[1][OVERLAP_TARGET] == 40 && kept.seconds[2][OVERLAP_TARGET] < 40);
     age_files(folder, day + 60);
     ck_assert(!overlap_file_load(session, &kept));
     age_files(folder, -60); /* a clock that was set back */
@@ -300,7 +308,8 @@ START_TEST(overlap_is_kept_for_a_day)
     session->target_model->weight_bytes++; /* another model */
     ck_assert(!overlap_file_load(session, &kept));
     session->target_model->weight_bytes--;
-    overlap_file_store(session, &(otr_overlap){sizeof made_up, 0.004, 0, 0.004, NAN});
+    wrong.seconds[1][OVERLAP_DRAFT] = NAN;
+    overlap_file_store(session, &wrong);
     ck_assert(!overlap_file_load(session, &kept));
     close_kind();
     folder_remove(folder);
