@@ -284,6 +284,8 @@ int command_compare(int argc, char **argv)
     if (s.files.n < 2 || s.files.n > COMPARE_MAX)
         code = fail(EXIT_CODE_USAGE, "compare needs 2 to %d files that --json wrote", COMPARE_MAX);
     if (!code)
+        code = report_file_check_apart(s.html, s.files.items, s.files.n);
+    if (!code)
         code = report_file_check(s.html);
     for (size_t i = 0; i < s.files.n && !code; i++) {
         compare_result *r = &results[n++];
