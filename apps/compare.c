@@ -93,8 +93,7 @@ void compare_check(const compare_result *a, compare_result *b)
         refuse(b, "other prompts", string_of(x, "data", "fnv1a64"),
                string_of(y, "data", "fnv1a64"));
     else if (!same(x, y, "options", NULL))
-        refuse(b, "measured with other options (K, -n, sampling, schedule or cache type)", NULL,
-               NULL);
+        refuse(b, "measured with " MEASURE_OTHER_OPTIONS, NULL, NULL);
     else if (!same(x, y, "depth", NULL) || !same(x, y, "cache_type", NULL))
         refuse(b, "measured with another depth or cache type", NULL, NULL);
     else if (is_other_file(x, y, "model"))

@@ -52,6 +52,7 @@ static void add_row(text *t, const json_t *s, bool is_plain)
     else
         text_printf(t, "<td>–</td>");
     add_cell(t, measure_number(s, "speedup_predicted"), 3);
+    add_cell(t, 100 * measure_number(s, "prediction_error"), 1);
     add_cell(t, measure_number(s, "tokens_per_second"), 1);
     add_cell(t, 100 * measure_number(alpha, "estimate"), 1);
     add_cell(t, measure_number(s, "tau"), 2);
@@ -83,8 +84,9 @@ static void add_table(text *t, const json_t *o)
         100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
     text_printf(
         t, "<div class=\"wide\"><table><thead><tr><th></th><th>speed-up</th><th>95&nbsp;%%</th>"
-           "<th>predicted</th><th>tokens/s</th><th>accepted, %%</th><th>tokens<br>a block</th>"
-           "<th>break-even</th><th>p50, ms</th><th>p95</th><th>p99</th><th>max</th></tr>"
+           "<th>predicted</th><th>±&nbsp;%%</th><th>tokens/s</th><th>accepted, %%</th>"
+           "<th>tokens<br>a block</th><th>break-even</th><th>p50, "
+           "ms</th><th>p95</th><th>p99</th><th>max</th></tr>"
            "</thead><tbody>\n");
     json_array_foreach(json_object_get(o, "settings"), i, s) add_row(t, s, i == 0);
     text_printf(t, "</tbody></table></div>\n");
