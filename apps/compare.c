@@ -214,6 +214,23 @@ static void add_text(text *t, const compare_table *table, const compare_result *
     }
 }
 
+/* On a narrow screen the line may break before a bracket only. */
+static void add_cell(text *t, const char *content)
+{
+    const char *bracket = strstr(content, " (");
+    char *before = strndup(content, bracket ? (size_t)(bracket - content) : strlen(content));
+
+    t->failed |= !before;
+    text_printf(t, "<span>");
+    html_escape(t, before ? before : "");
+    if (bracket) {
+        text_printf(t, "</span> <span>");
+        html_escape(t, bracket + 1);
+    }
+    text_printf(t, "</span>");
+    free(before);
+}
+
 static void add_html(text *t, const compare_table *table, const compare_result *results, size_t n)
 {
     html_begin(t, "Results side by side");
@@ -222,7 +239,7 @@ static void add_html(text *t, const compare_table *table, const compare_result *
         add_source(t, &results[i], true);
         text_printf(t, "</p>\n");
     }
-    text_printf(t, "<div class=\"wide\"><table><thead><tr><th></th>");
+    text_printf(t, "<div class=\"wide compare\"><table><thead><tr><th></th>");
     for (size_t i = 0; i < n; i++)
         if (!results[i].refused.n)
             text_printf(t, "<th>%c</th>", results[i].letter);
@@ -230,12 +247,12 @@ static void add_html(text *t, const compare_table *table, const compare_result *
     for (size_t i = 0; i < table->n_rows; i++) {
         const compare_row *row = &table->rows[i];
 
-        text_printf(t, row->is_heading ? "<tr><th scope=\"rowgroup\">" : "<tr><td>");
+        text_printf(t, row->is_heading ? "<tr class=\"task\"><th scope=\"rowgroup\">" : "<tr><td>");
         html_escape(t, text_string(&row->label));
         text_printf(t, row->is_heading ? "</th>" : "</td>");
         for (size_t k = 0; k < table->n_columns; k++) {
             text_printf(t, "<td>");
-            html_escape(t, text_string(&row->cells[k]));
+            add_cell(t, text_string(&row->cells[k]));
             text_printf(t, "</td>");
         }
         text_printf(t, "</tr>\n");

@@ -23,6 +23,8 @@ START_TEST(test_compare)
     program_free(&r);
     root = load(json);
     put(root, "device", "name", "GPU <i>");
+    put(root, "overall", "verdict", "dont");
+    put(root, "overall", "setting", "K=<5>");
     ck_assert_int_eq(json_dump_file(root, other, 0), 0);
     r = RUN("compare", json, other, "--html", html);
     ck_assert_msg(r.code == 0, "%s", r.err);
@@ -32,6 +34,9 @@ START_TEST(test_compare)
     page = read_file(html);
     ck_assert_ptr_nonnull(strstr(page, "GPU &lt;i&gt;"));
     ck_assert_ptr_null(strstr(page, "<i>"));
+    ck_assert_ptr_nonnull(strstr(r.out, "don't, best K=<5>"));
+    ck_assert_ptr_nonnull(strstr(page, "<td><span>don&#39;t, best K=&lt;5&gt;</span></td>"));
+    ck_assert_ptr_nonnull(strstr(page, "</span> <span>(1.00x)</span></td>"));
     free(page);
     program_free(&r);
 

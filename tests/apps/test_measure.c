@@ -419,6 +419,9 @@ START_TEST(test_without_draft)
     check_shown(json_object_get(root, "overall"), r.out, page);
     ck_assert_ptr_nonnull(strstr(r.out, "without a draft"));
     ck_assert_ptr_nonnull(strstr(page, "class=\"ring"));
+    ck_assert_ptr_nonnull(strstr(page, "where a ring is above the line"));
+    /* One task needs no sum. */
+    ck_assert_ptr_null(strstr(page, "<bdi>overall</bdi>"));
     check_rejected(root, true);
     ck_assert_ptr_nonnull(strstr(strstr(page, "class=\"strip\""), "<del>"));
     ck_assert_ptr_null(strstr(r.out, "nan"));
