@@ -93,8 +93,7 @@ void compare_check(const compare_result *a, compare_result *b)
         refuse(b, "other prompts", string_of(x, "data", "fnv1a64"),
                string_of(y, "data", "fnv1a64"));
     else if (!same(x, y, "options", NULL))
-        refuse(b, "measured with other options (K, -n, sampling, schedule or cache type)", NULL,
-               NULL);
+        refuse(b, "measured with " MEASURE_OTHER_OPTIONS, NULL, NULL);
     else if (!same(x, y, "depth", NULL) || !same(x, y, "cache_type", NULL))
         refuse(b, "measured with another depth or cache type", NULL, NULL);
     else if (is_other_file(x, y, "model"))
@@ -215,6 +214,23 @@ static void add_text(text *t, const compare_table *table, const compare_result *
     }
 }
 
+/* On a narrow screen the line may break before a bracket only. */
+static void add_cell(text *t, const char *content)
+{
+    const char *bracket = strstr(content, " (");
+    char *before = strndup(content, bracket ? (size_t)(bracket - content) : strlen(content));
+
+    t->failed |= !before;
+    text_printf(t, "<span>");
+    html_escape(t, before ? before : "");
+    if (bracket) {
+        text_printf(t, "</span> <span>");
+        html_escape(t, bracket + 1);
+    }
+    text_printf(t, "</span>");
+    free(before);
+}
+
 static void add_html(text *t, const compare_table *table, const compare_result *results, size_t n)
 {
     html_begin(t, "Results side by side");
@@ -223,7 +239,7 @@ static void add_html(text *t, const compare_table *table, const compare_result *
         add_source(t, &results[i], true);
         text_printf(t, "</p>\n");
     }
-    text_printf(t, "<div class=\"wide\"><table><thead><tr><th></th>");
+    text_printf(t, "<div class=\"wide compare\"><table><thead><tr><th></th>");
     for (size_t i = 0; i < n; i++)
         if (!results[i].refused.n)
             text_printf(t, "<th>%c</th>", results[i].letter);
@@ -231,12 +247,12 @@ static void add_html(text *t, const compare_table *table, const compare_result *
     for (size_t i = 0; i < table->n_rows; i++) {
         const compare_row *row = &table->rows[i];
 
-        text_printf(t, row->is_heading ? "<tr><th scope=\"rowgroup\">" : "<tr><td>");
+        text_printf(t, row->is_heading ? "<tr class=\"task\"><th scope=\"rowgroup\">" : "<tr><td>");
         html_escape(t, text_string(&row->label));
         text_printf(t, row->is_heading ? "</th>" : "</td>");
         for (size_t k = 0; k < table->n_columns; k++) {
             text_printf(t, "<td>");
-            html_escape(t, text_string(&row->cells[k]));
+            add_cell(t, text_string(&row->cells[k]));
             text_printf(t, "</td>");
         }
         text_printf(t, "</tr>\n");
@@ -283,6 +299,8 @@ int command_compare(int argc, char **argv)
         goto done;
     if (s.files.n < 2 || s.files.n > COMPARE_MAX)
         code = fail(EXIT_CODE_USAGE, "compare needs 2 to %d files that --json wrote", COMPARE_MAX);
+    if (!code)
+        code = report_file_check_apart(s.html, s.files.items, s.files.n);
     if (!code)
         code = report_file_check(s.html);
     for (size_t i = 0; i < s.files.n && !code; i++) {

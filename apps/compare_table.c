@@ -76,10 +76,15 @@ static void add_interval(text *t, const json_t *x, double factor, int digits, co
 
 static void put_verdict(text *t, const json_t *task, const json_t *base)
 {
+    measure_answer a = measure_answer_of(task);
+
     (void)base;
-    text_append_printable(t, string_of(task, "verdict"), strlen(string_of(task, "verdict")), 0);
-    text_printf(t, ", ");
-    text_append_printable(t, string_of(task, "setting"), strlen(string_of(task, "setting")), 0);
+    text_append_printable(t, text_string(&a.verdict), a.verdict.n, 0);
+    if (strcmp(string_of(task, "verdict"), "dont") == 0) {
+        text_printf(t, ", best ");
+        text_append_printable(t, a.setting, strlen(a.setting), 0);
+    }
+    measure_answer_free(&a);
 }
 
 static void put_speedup(text *t, const json_t *task, const json_t *base)

@@ -54,8 +54,8 @@ static const option options[] = {
      "tokens drafted a block (default 2,4,8); 0: the draft isn't\n"
      "loaded"},
     {{"--ngram"}, OPTION_TEXT, AT(ngram), "K,K", 0, 0,
-     "measure n-gram lookup with so many tokens, too (default\n"
-     "without a draft: 4,8)"},
+     "measure n-gram lookup with so many tokens, too, and let auto\n"
+     "use it (default without a draft: 4,8)"},
     {{"--schedule"}, OPTION_CHOICE, AT(schedule), "auto|serial|pipelined", 0, 0,
      "when the draft works: see 'outrider run --help' (default auto)"},
     {{"-n", "--predict", "--n-predict"}, OPTION_INTEGER, AT(n_predict), "N", 2, OTR_MAX_CONTEXT,
@@ -117,7 +117,7 @@ static int read_budget(const char *typed, double *seconds)
 }
 
 /* A setting of the drafter for each K of a list. */
-static int read_list(measure *m, const char *name, const char *list, const char *drafter)
+static int read_list(measure *m, const char *name, const char *list, uint32_t drafter)
 {
     bool wanted[OTR_MAX_DRAFT + 1] = {false};
 
@@ -144,24 +144,43 @@ static bool has_draft(const struct settings *s)
     return (s->draft || !s->model) && !(s->draft_max && strcmp(s->draft_max, "0") == 0);
 }
 
-/* plain, each K, auto */
+/* plain, each K, and auto, which chooses among the drafters that are measured: with n-gram lookup
+ * beside it a draft that doesn't pay would get the gain of the lookup. */
 static int read_settings(measure *m, const struct settings *s)
 {
     bool drafts = has_draft(s);
     const char *ngram = s->ngram || drafts ? s->ngram : "4,8";
     int code = EXIT_CODE_OK;
 
-    m->settings[m->n_settings++] = (measure_setting){"none", 0};
+    m->settings[m->n_settings++] = (measure_setting){0, 0};
     if (drafts)
-        code = read_list(m, "--draft-max", s->draft_max ? s->draft_max : "2,4,8", "model");
+        code = read_list(m, "--draft-max", s->draft_max ? s->draft_max : "2,4,8",
+                         OTR_DRAFTER_MODEL);
     else if (s->draft_max && strcmp(s->draft_max, "0") != 0)
         code = fail(EXIT_CODE_USAGE,
                     "--draft-max %s needs a draft; give one with -md FILE, or use "
                     "--ngram %s",
                     s->draft_max, s->draft_max);
     if (!code && ngram)
-        code = read_list(m, "--ngram", ngram, "ngram");
-    m->settings[m->n_settings++] = (measure_setting){drafts ? "model" : "ngram", OTR_DRAFT_AUTO};
+        code = read_list(m, "--ngram", ngram, OTR_DRAFTER_NGRAM);
+    m->settings[m->n_settings++] = (measure_setting){
+        (drafts ? OTR_DRAFTER_MODEL : 0) | (ngram ? OTR_DRAFTER_NGRAM : 0), OTR_DRAFT_AUTO};
+    return code;
+}
+
+static int check_inputs_stay(const struct settings *s, const char *path)
+{
+    const char *const models[] = {s->model, s->draft};
+    int code = report_file_check_apart(path, models, 2);
+
+    if (!code)
+        code = report_file_check_apart(path, s->data.files.items, s->data.files.n);
+    for (size_t i = 0; i < s->data.tasks.n && !code; i++) {
+        const char *equals = strchr(s->data.tasks.items[i], '=');
+        const char *task = equals ? equals + 1 : NULL;
+
+        code = report_file_check_apart(path, &task, 1);
+    }
     return code;
 }
 
@@ -175,8 +194,15 @@ static int check_outputs(const struct settings *s)
     if (n_stdout > 1)
         return fail(EXIT_CODE_USAGE, "only one of --json, --csv and --html can go to standard "
                                      "output");
-    for (size_t i = 0; i < 3 && !code; i++)
-        code = report_file_check(paths[i]);
+    for (size_t i = 0; i < 3 && !code; i++) {
+        code = check_inputs_stay(s, paths[i]);
+        if (!code)
+            code = report_file_check_apart(paths[i], paths, i);
+        if (!code && i) /* --json may go on with --resume's file */
+            code = report_file_check_apart(paths[i], &s->resume, 1);
+        if (!code)
+            code = report_file_check(paths[i]);
+    }
     return code;
 }
 

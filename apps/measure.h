@@ -2,9 +2,10 @@
  *
  * measure.c is the command; measure_data.c reads the prompts, measure_loop.c goes through them,
  * measure_run.c runs one of them with every setting, measure_record.c keeps that as JSON and reads it
- * back, measure_head.c says what was measured on what, measure_summary.c draws the conclusions,
- * measure_answer.c words the answer, and measure_text.c and measure_html.c show what stands in that summary:
- * the numbers of all forms are the same ones. */
+ * back, measure_resume.c goes on with it, measure_head.c says what was measured on what,
+ * measure_group.c sums up and predicts, measure_summary.c draws the conclusions, measure_answer.c words
+ * the answer, and measure_text.c and measure_html.c show what stands in that summary: the numbers of
+ * all forms are the same ones. */
 #ifndef OUTRIDER_APPS_MEASURE_H
 #define OUTRIDER_APPS_MEASURE_H
 
@@ -24,8 +25,8 @@
 
 /* How the text is made: the drafter and K. The first is plain decoding, the last auto. */
 typedef struct measure_setting {
-    const char *drafter; /* "none", "model" or "ngram"; auto has all there are: with "model" both */
-    uint32_t draft_max;  /* K, 0, or OTR_DRAFT_AUTO */
+    uint32_t drafters;  /* OTR_DRAFTER_* flags; of auto all that are measured */
+    uint32_t draft_max; /* K, 0, or OTR_DRAFT_AUTO */
 } measure_setting;
 #define MEASURE_MAX_SETTINGS (2 * OTR_MAX_DRAFT + 2)
 /* "plain", "K=4", "ngram K=4", "auto" */
@@ -113,6 +114,8 @@ bool measure_record_read(const measure *m, const json_t *object, measure_record 
 json_t *measure_head(const measure *m);
 /* The whole result, whose text, CSV and HTML follow. NULL when memory runs out. */
 json_t *measure_summary(const measure *m, const json_t *head);
+/* What isn't the same where two results' options differ, for people. */
+#define MEASURE_OTHER_OPTIONS "other options (K, -n, sampling, schedule or cache type)"
 /* What two heads must have in common for a measurement to be gone on with: NULL, or what differs. */
 const char *measure_head_differs(const json_t *mine, const json_t *other);
 

@@ -6,18 +6,19 @@
 #include <string.h>
 
 #include "devices.h"
+#include "drafting.h"
 #include "identity.h"
 #include "measure.h"
 #include "output.h"
 
 const char *measure_setting_name(const measure_setting *setting, char name[24])
 {
-    if (strcmp(setting->drafter, "none") == 0)
+    if (!setting->drafters)
         snprintf(name, 24, "plain");
     else if (setting->draft_max == OTR_DRAFT_AUTO)
         snprintf(name, 24, "auto");
     else
-        snprintf(name, 24, "%sK=%" PRIu32, strcmp(setting->drafter, "ngram") == 0 ? "ngram " : "",
+        snprintf(name, 24, "%sK=%" PRIu32, setting->drafters == OTR_DRAFTER_NGRAM ? "ngram " : "",
                  setting->draft_max);
     return name;
 }
@@ -34,9 +35,6 @@ static double as_typed(float value)
 json_t *measure_head(const measure *m)
 {
     json_t *o = json_object(), *settings = json_array(), *tasks = json_array();
-    static const char *const schedules[] = {[OTR_SCHEDULE_AUTO] = "auto",
-                                            [OTR_SCHEDULE_SERIAL] = "serial",
-                                            [OTR_SCHEDULE_PIPELINED] = "pipelined"};
     char hash[17], name[24];
     int bad = json_object_set_new(o, "schema", json_string(MEASURE_SCHEMA));
 
@@ -52,13 +50,14 @@ json_t *measure_head(const measure *m)
                                          (json_int_t)m->data.n_prompts, "tasks", tasks));
     bad |= json_object_set_new(
         o, "options",
-        json_pack("{s:o,s:I,s:f,s:I,s:f,s:f,s:I,s:s,s:s,s:b,s:b}", "settings", settings,
+        json_pack("{s:o,s:s,s:I,s:f,s:I,s:f,s:f,s:I,s:s,s:s,s:b,s:b}", "settings", settings,
+                  "auto_drafter", drafters_name(m->settings[m->n_settings - 1].drafters),
                   "max_tokens", (json_int_t)m->n_predict, "temperature",
                   as_typed(m->sampling.temperature), "top_k", (json_int_t)m->sampling.top_k,
                   "top_p", as_typed(m->sampling.top_p), "min_p", as_typed(m->sampling.min_p),
                   "seed", (json_int_t)m->sampling.seed, "cache_type",
-                  cache_type_name(m->cache_type), "schedule", schedules[m->schedule], "draft_apart",
-                  m->is_draft_apart, "ignore_eos", m->ignore_eos));
+                  cache_type_name(m->cache_type), "schedule", schedule_name(m->schedule),
+                  "draft_apart", m->is_draft_apart, "ignore_eos", m->ignore_eos));
     bad |= json_object_set_new(o, "draft_device",
                                m->e->draft ? device_json(&m->e->draft_device) : json_null());
     bad |= json_object_set_new(o, "n_ctx", json_integer((json_int_t)m->n_ctx));
@@ -80,9 +79,8 @@ const char *measure_head_differs(const json_t *mine, const json_t *other)
         {"draft_device", "uuid", "another device of the draft"},
         {"driver", "version", "another driver"},
         {"driver", "info", "another driver"},
-        {"options", NULL, "other options (K, -n, sampling, schedule or cache type)"},
+        {"options", NULL, MEASURE_OTHER_OPTIONS},
         {"n_ctx", NULL, "another context size"},
-        {"version", NULL, "another version of Outrider"},
     };
 
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {

@@ -52,6 +52,7 @@ static void add_row(text *t, const json_t *s, bool is_plain)
     else
         text_printf(t, "<td>–</td>");
     add_cell(t, measure_number(s, "speedup_predicted"), 3);
+    add_cell(t, 100 * measure_number(s, "prediction_error"), 1);
     add_cell(t, measure_number(s, "tokens_per_second"), 1);
     add_cell(t, 100 * measure_number(alpha, "estimate"), 1);
     add_cell(t, measure_number(s, "tau"), 2);
@@ -83,8 +84,9 @@ static void add_table(text *t, const json_t *o)
         100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
     text_printf(
         t, "<div class=\"wide\"><table><thead><tr><th></th><th>speed-up</th><th>95&nbsp;%%</th>"
-           "<th>predicted</th><th>tokens/s</th><th>accepted, %%</th><th>tokens<br>a block</th>"
-           "<th>break-even</th><th>p50, ms</th><th>p95</th><th>p99</th><th>max</th></tr>"
+           "<th>predicted</th><th>±&nbsp;%%</th><th>tokens/s</th><th>accepted,<br>%%</th>"
+           "<th>tokens<br>a block</th><th>break-<br>even</th><th>p50, "
+           "ms</th><th>p95</th><th>p99</th><th>max</th></tr>"
            "</thead><tbody>\n");
     json_array_foreach(json_object_get(o, "settings"), i, s) add_row(t, s, i == 0);
     text_printf(t, "</tbody></table></div>\n");
@@ -246,9 +248,9 @@ void measure_html(text *t, const json_t *summary)
             json_integer_value(json_object_get(summary, "measured")),
             json_integer_value(json_object_get(json_object_get(summary, "data"), "prompts")));
     text_printf(t, "<div class=\"answers\">\n");
-    add_answer(t, overall);
-    if (json_array_size(tasks) > 1)
-        json_array_foreach(tasks, i, task) add_answer(t, task);
+    if (json_array_size(tasks) != 1)
+        add_answer(t, overall);
+    json_array_foreach(tasks, i, task) add_answer(t, task);
     text_printf(
         t, "</div>\n<p class=\"faint\">Speed-up of the setting over plain decoding: the "
            "geometric mean over prompts, with its 95&nbsp;%% interval. p99: of a hundred "
@@ -259,7 +261,12 @@ void measure_html(text *t, const json_t *summary)
     plot_acceptance(t, summary);
     plot_costs(t, summary);
     plot_latencies(t, summary);
-    text_printf(t, "</div>\n<h2>Numbers</h2>\n");
+    text_printf(
+        t,
+        "</div>\n<h2>Numbers</h2>\n<p class=\"faint\"><em>predicted</em>: from acceptance and the "
+        "times of single passes. <em>±&nbsp;%%</em>: how far a prompt typically is from what the "
+        "others of its task predict. <em>break-even</em>: tokens a block from which on it "
+        "pays.</p>\n");
     json_array_foreach(tasks, i, task) add_table(t, task);
     if (json_array_size(tasks) > 1)
         add_table(t, overall);

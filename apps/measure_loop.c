@@ -1,5 +1,5 @@
-/* The loop of `outrider measure` (measure.h) over the prompts: what was measured before, the budget, the
- * line of progress, and the result kept on disk meanwhile. */
+/* The loop of `outrider measure` (measure.h) over the prompts: the budget, the line of progress,
+ * and the result kept on disk meanwhile. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,43 +14,6 @@
 
 /* What a crash can cost, about. */
 #define CHECKPOINT_S 30.0
-
-/* Records of an earlier run of the same measurement. */
-int measure_resume(measure *m, const char *path, const json_t *head)
-{
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error), *item;
-    const char *schema = json_string_value(json_object_get(root, "schema")), *differs;
-    bool *seen = calloc(m->data.n_prompts, sizeof(*seen));
-    int code = seen ? EXIT_CODE_OK : fail_memory();
-    size_t i;
-
-    if (!root)
-        code = fail(EXIT_CODE_INPUT, "can't go on with %s: %s", path, error.text);
-    else if (!schema || strcmp(schema, MEASURE_SCHEMA) != 0)
-        code = fail(EXIT_CODE_INPUT, "%s was not written by 'outrider measure --json'", path);
-    else if ((differs = measure_head_differs(head, root)))
-        code = fail(EXIT_CODE_INPUT, "can't go on with %s: it is of %s", path, differs);
-    json_array_foreach(json_object_get(root, "prompts"), i, item)
-    {
-        measure_record record;
-
-        if (code)
-            break;
-        if (!measure_record_read(m, item, &record) || seen[record.prompt]) {
-            code = fail(EXIT_CODE_INPUT, "can't go on with %s: prompt %zu in it is damaged", path,
-                        i + 1);
-            break;
-        }
-        seen[record.prompt] = true;
-        m->records[m->n_records++] = record;
-    }
-    free(seen);
-    json_decref(root);
-    return code;
-}
-
-/* ------------------------------------------------------------------------------------ the loop */
 
 static bool is_measured(const measure *m, size_t prompt)
 {
@@ -116,12 +79,22 @@ static bool has_time(const struct schedule *w)
            elapsed + elapsed / (double)w->n_done / 2 < w->budget_s;
 }
 
+/* False when that can't be; the end tries again. */
+static bool save(struct schedule *w, const measure *m, const json_t *head, const char *json)
+{
+    progress_end(&w->shown);
+    if (measure_write_json(m, head, json) == EXIT_CODE_OK)
+        return true;
+    if (!m->e->quiet)
+        say_warning("the measurement goes on; its result is written at the end");
+    return false;
+}
+
 int measure_all(measure *m, const json_t *head, const char *json, double budget_s)
 {
     struct schedule w = {.start_s = now_seconds(), .budget_s = budget_s};
     otr_result result = OTR_OK;
-    bool same = true, is_short;
-    int code = EXIT_CODE_OK;
+    bool same = true, is_short, saves = json && strcmp(json, "-") != 0;
 
     w.saved_s = w.start_s;
     w.shown = progress_begin(w.label, !m->e->quiet && progress_wanted());
@@ -136,16 +109,14 @@ int measure_all(measure *m, const json_t *head, const char *json, double budget_
             break;
         *(is_short ? &m->n_short : &m->n_records) += 1;
         w.n_done++;
-        if (json && strcmp(json, "-") != 0 && now_seconds() - w.saved_s > CHECKPOINT_S) {
-            code = measure_write_json(m, head, json);
+        if (saves && now_seconds() - w.saved_s > CHECKPOINT_S) {
+            saves = save(&w, m, head, json);
             w.saved_s = now_seconds();
-            if (code)
-                break;
         }
         show(&w, m);
     }
     progress_end(&w.shown);
-    if (code || !same)
+    if (!same)
         return EXIT_CODE_FAILED;
     if (result == OTR_ERROR_CANCELLED && interrupt_signal())
         return EXIT_CODE_SIGNAL + interrupt_signal();

@@ -154,7 +154,7 @@ void plot_acceptance(text *t, const json_t *summary)
     const json_t *task;
     plot p = {
         .t = t,
-        .x = {.least = 0.5, .most = 2.5, .label = "position in the block"},
+        .x = {.least = 0.5, .most = 2.5, .whole = true, .label = "position in the block"},
         .y = {.least = 0, .most = 100, .label = "accepted, %"},
         .width = WIDTH,
         .height = HEIGHT,
@@ -231,6 +231,32 @@ static void add_tokens(const plot *p, int series, const json_t *setting)
         plot_dot(p, series, k, tau);
 }
 
+static bool has_ngram(const json_t *settings)
+{
+    const json_t *s;
+    size_t i;
+
+    json_array_foreach(settings, i, s)
+    {
+        if (strcmp(name_of(s, "drafter"), "ngram") == 0 && measure_number(s, "draft_max") > 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *caption_of_costs(bool dots, bool rings)
+{
+    if (!dots)
+        return "Line: time of a block by that of a plain step. Rings: mean tokens per block where "
+               "n-gram lookup found something, at the tokens that it proposed on average. It pays "
+               "where a ring is above the line.";
+    return rings ? "Lines: time of a block by that of a plain step. Dots: mean tokens per block. "
+                   "Speculation pays where a dot is above the break-even line. Rings: n-gram "
+                   "lookup, which costs no draft steps and pays above v(K+1)."
+                 : "Lines: time of a block by that of a plain step. Dots: mean tokens per block. "
+                   "Speculation pays where a dot is above the break-even line.";
+}
+
 void plot_costs(text *t, const json_t *summary)
 {
     static const char *const names[] = {"break-even: v(K+1) + K c", "of it the target: v(K+1)"};
@@ -238,10 +264,11 @@ void plot_costs(text *t, const json_t *summary)
     const json_t *costs = json_object_get(overall, "verify_cost");
     double x[MEASURE_MAX_ROWS], v[MEASURE_MAX_ROWS], even[MEASURE_MAX_ROWS];
     double c = measure_number(overall, "c");
+    bool rings = has_ngram(json_object_get(overall, "settings"));
     size_t n = most_drafted(json_object_get(overall, "settings")) + 2, i, k;
     plot p = {
         .t = t,
-        .x = {.least = 0, .label = "K, tokens drafted a block"},
+        .x = {.least = 0, .whole = true, .label = "K, tokens drafted a block"},
         .y = {.least = 0,
               .most = fmax(3, 1.1 * most_tokens(summary)),
               .label = "plain steps, tokens"},
@@ -275,10 +302,7 @@ void plot_costs(text *t, const json_t *summary)
     else
         plot_legend(t, (const char *const[]){"break-even: v(K+1)"}, (const int[]){7}, 1);
     add_task_legend(t, summary);
-    end_figure(t,
-               "Lines: time of a block by that of a plain step. Dots: mean tokens per block. "
-               "Speculation pays where a dot is above the break-even line. Rings: n-gram lookup, "
-               "which costs no draft steps and pays above v(K+1).");
+    end_figure(t, caption_of_costs(isfinite(c), rings));
 }
 
 /* ------------------------------------------------------------------------------- latencies */

@@ -112,10 +112,7 @@ static otr_result generate(measure *m, size_t prompt, const measure_setting *set
     params.max_tokens = (int32_t)max_tokens;
     params.draft_max = setting->draft_max;
     params.schedule = m->schedule;
-    /* auto has all there are. */
-    if (setting->draft_max != OTR_DRAFT_AUTO)
-        params.drafters = strcmp(setting->drafter, "ngram") == 0 ? OTR_DRAFTER_NGRAM
-                                                                 : OTR_DRAFTER_MODEL;
+    params.drafters = setting->drafters;
     params.ignore_stop_tokens = m->ignore_eos;
     params.plain_probes = 0;
     params.on_block = on_block;

@@ -67,6 +67,7 @@ static void add_setting(text *t, const json_t *s)
     add_number(t, is_plain ? NAN : measure_number(speedup, "low"), 6, 3);
     add_number(t, is_plain ? NAN : measure_number(speedup, "high"), 6, 3);
     add_number(t, measure_number(s, "speedup_predicted"), 9, 3);
+    add_number(t, 100 * measure_number(s, "prediction_error"), 5, 1);
     add_number(t, measure_number(s, "tokens_per_second"), 8, 1);
     add_number(t, measure_number(s, "tau"), 5, 2);
     add_number(t, measure_number(s, "break_even_tau"), 10, 2);
@@ -106,8 +107,9 @@ static void add_table(text *t, const json_t *o)
         text_printf(t, ", a draft step costs %.3f plain steps", measure_number(o, "c"));
     text_printf(t, ", auto was off %.0f %% of the time\n  outrider run %s\n",
                 100 * measure_number(o, "share_off"), measure_string(o, "run_options"));
-    text_printf(t, "  %-10s %8s %6s %6s %9s %8s %5s %10s %7s %7s %7s %7s\n", "", "speed-up", "95 %",
-                "to", "predicted", "tokens/s", "tau", "break-even", "p50 ms", "p95", "p99", "max");
+    text_printf(t, "  %-10s %8s %6s %6s %9s   ± %% %8s %5s %10s %7s %7s %7s %7s\n", "", "speed-up",
+                "95 %", "to", "predicted", "tokens/s", "tau", "break-even", "p50 ms", "p95", "p99",
+                "max");
     json_array_foreach(json_object_get(o, "settings"), i, setting) add_setting(t, setting);
     add_list(t, "acceptance by position, %:", json_object_get(o, "acceptance_by_position"), 0, 100,
              1);
@@ -183,7 +185,8 @@ static void add_interval(text *t, const json_t *x)
 }
 
 static const char *const setting_numbers[] = {
-    "speedup_predicted", "tokens_per_second", "tau", "verify_cost", "break_even_tau", "share_off"};
+    "speedup_predicted", "prediction_error", "tokens_per_second", "tau",
+    "verify_cost",       "break_even_tau",   "share_off"};
 static const char *const latency_numbers[] = {"p50", "p95", "p99", "max"};
 static const char *const counter_numbers[] = {"emitted",   "blocks",          "plain_blocks",
                                               "drafted",   "verified",        "accepted",

@@ -109,6 +109,30 @@ int report_file_check(const char *path)
     return code;
 }
 
+/* Both there and the same plain file, or the same name of one that isn't there yet. */
+static bool is_same_file(const char *path, const char *other)
+{
+    struct stat a, b;
+
+    if (stat(path, &a) != 0)
+        return strcmp(path, other) == 0;
+    return S_ISREG(a.st_mode) && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+int report_file_check_apart(const char *path, const char *const *others, size_t n)
+{
+    if (!path || strcmp(path, "-") == 0)
+        return EXIT_CODE_OK;
+    for (size_t i = 0; i < n; i++)
+        if (others[i] && is_same_file(path, others[i]))
+            return fail(EXIT_CODE_USAGE,
+                        "can't write '%s': that would replace a file that is read, or another "
+                        "report",
+                        path);
+    return EXIT_CODE_OK;
+}
+
 int report_file_write(const char *path, const text *t)
 {
     if (t->failed)

@@ -13,6 +13,9 @@
 /* Before long work: tries that a file could be written there, and that the disk has some room. An exit
  * code, with a message. NULL and "-" (standard output) are fine. */
 int report_file_check(const char *path);
+/* Before long work: refuses a path that is one of n other files, read or written beside it; NULL among
+ * them is passed over. An exit code, with a message. */
+int report_file_check_apart(const char *path, const char *const *others, size_t n);
 /* An exit code, with a message; the old file stays when the new one can't be written. "-": standard
  * output. */
 int report_file_write(const char *path, const text *t);

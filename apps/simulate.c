@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "drafting.h"
 #include "interrupt.h"
 #include "message.h"
 #include "options.h"
@@ -15,8 +16,9 @@
 #define MAX_TOKENS 1000000
 
 struct settings {
-    const char *trace, *verify_cost, *schedule, *drafter;
+    const char *trace, *verify_cost;
     int64_t n, n_prompt, seed, draft_max, devices;
+    int64_t schedule, drafter; /* 1, 2, or 3 for both */
     double alpha, second_alpha, correlation, information, repetition;
     double cost_ratio, overlap, noise, transfer, prefill_ratio, cost_prior, loss_share;
     bool stops_early, json, verbose;
@@ -55,10 +57,10 @@ static const option options[] = {
      "a block's way between two devices / a target step (default 0)"},
     {{"--noise"}, OPTION_NUMBER, AT(noise), "D", 0, 0.5,
      "relative standard deviation of each time (default 0)"},
-    {{"--schedule"}, OPTION_TEXT, AT(schedule), "NAME", 0, 0,
-     "serial, pipelined or both (default both)"},
-    {{"--drafter"}, OPTION_TEXT, AT(drafter), "NAME", 0, 0,
-     "model, ngram or both, of which auto chooses (default model)"},
+    {{"--schedule"}, OPTION_CHOICE, AT(schedule), "serial|pipelined|both", 0, 0,
+     "when the draft works (default both, apart and together)"},
+    {{"--drafter"}, OPTION_CHOICE, AT(drafter), "model|ngram|both", 0, 0,
+     "who drafts; of both auto chooses (default model)"},
     {{"--draft-max", "--draft", "--draft-n"}, OPTION_INTEGER, AT(draft_max), "K", 1,
      CONTROLLER_MAX_DRAFT, "largest K (default 16)"},
     {{"--cost-prior"}, OPTION_NUMBER, AT(cost_prior), "C", 0, 1000,
@@ -179,19 +181,6 @@ static int read_costs(const struct settings *s, const recorded_trace *recorded,
     return EXIT_CODE_OK;
 }
 
-static int find_choice(const char *option_name, const char *given, const char *const names[3],
-                       bool first_two[2])
-{
-    for (int i = 0; i < 3; i++)
-        if (strcmp(given, names[i]) == 0) {
-            first_two[0] = i != 1;
-            first_two[1] = i != 0;
-            return EXIT_CODE_OK;
-        }
-    return fail(EXIT_CODE_USAGE, "%s needs %s, %s or %s, not '%s'", option_name, names[0], names[1],
-                names[2], given);
-}
-
 /* ------------------------------------------------------------------------------------ runs */
 
 #define MAX_RUNS (2 * CONTROLLER_MAX_ROWS + 3)
@@ -211,8 +200,18 @@ typedef struct simulate {
     size_t n_runs;
 } simulate;
 
-static const char *const drafter_names[N_DRAFTERS] = {"none", "model", "ngram"};
-static const char *const schedule_names[N_SCHEDULES] = {"serial", "pipelined"};
+_Static_assert((int)DRAFTER_MODEL == OTR_DRAFTER_MODEL && (int)DRAFTER_NGRAM == OTR_DRAFTER_NGRAM,
+               "a drafter is a flag");
+static const char *name_of_drafter(enum drafter drafter)
+{
+    return drafters_name((uint32_t)drafter);
+}
+
+static const char *name_of_schedule(enum schedule schedule)
+{
+    return schedule_name(schedule == SCHEDULE_SERIAL ? OTR_SCHEDULE_SERIAL
+                                                     : OTR_SCHEDULE_PIPELINED);
+}
 
 static void add_fixed(simulate *s, enum schedule schedule)
 {
@@ -316,8 +315,8 @@ static void print_controller(const simulation_result *r)
             continue;
         output_printf("  %s: %s, %llu blocks, %llu probes, next probe after %u, acceptance %.3f;\n"
                       "    by confidence",
-                      drafter_names[i], d->on ? "on" : "off", (unsigned long long)d->n_blocks,
-                      (unsigned long long)d->n_probes, d->interval,
+                      name_of_drafter((enum drafter)i), d->on ? "on" : "off",
+                      (unsigned long long)d->n_blocks, (unsigned long long)d->n_probes, d->interval,
                       controller_acceptance(c, (enum drafter)i));
         for (uint32_t b = 0; b < CONTROLLER_BANDS; b++)
             output_printf(" %.2f", calibration_of_band(&d->calibration, b));
@@ -345,7 +344,7 @@ static void print_table(const simulate *s)
                   s->costs.target_ms[8] / plain, s->costs.target_ms[16] / plain, s->costs.overlap);
     for (int i = 0; i < N_SCHEDULES; i++)
         if (s->schedules[i])
-            output_printf("  %9s  tokens  accept.", schedule_names[i]);
+            output_printf("  %9s  tokens  accept.", name_of_schedule((enum schedule)i));
     output_printf("\n");
     for (uint32_t k = 0; k <= (uint32_t)s->settings->draft_max; k++) {
         output_printf("%4u", k);
@@ -364,15 +363,15 @@ static json_t *run_json(const run *r)
 {
     const simulation_policy *p = &r->policy;
     const simulation_result *x = &r->result;
-    const char *drafter = drafter_names[p->drafter], *schedule = schedule_names[p->schedule];
+    const char *drafter = name_of_drafter(p->drafter), *schedule = name_of_schedule(p->schedule);
 
     if (p->automatic) {
-        drafter = !p->params.drafters[DRAFTER_NGRAM]   ? "model"
-                  : !p->params.drafters[DRAFTER_MODEL] ? "ngram"
-                                                       : "both";
-        schedule = !p->params.schedules[1]  ? "serial"
-                   : p->params.schedules[0] ? "both"
-                                            : "pipelined";
+        drafter = drafters_name((p->params.drafters[DRAFTER_MODEL] ? OTR_DRAFTER_MODEL : 0) |
+                                (p->params.drafters[DRAFTER_NGRAM] ? OTR_DRAFTER_NGRAM : 0));
+        schedule = p->params.schedules[0] && p->params.schedules[1]
+                       ? "both"
+                       : name_of_schedule(p->params.schedules[0] ? SCHEDULE_SERIAL
+                                                                 : SCHEDULE_PIPELINED);
     }
     return json_pack(
         "{s:s,s:s,s:s,s:I,s:f,s:f,s:o,s:I,s:I,s:f,s:f,s:f}", "policy",
@@ -396,7 +395,7 @@ static json_t *controller_json(const controller *c)
         json_array_append_new(rows, json_real(controller_target_ms(c, n)));
     for (int i = DRAFTER_MODEL; i < N_DRAFTERS; i++)
         if (c->params.drafters[i])
-            json_object_set_new(drafters, drafter_names[i],
+            json_object_set_new(drafters, name_of_drafter((enum drafter)i),
                                 json_pack("{s:b,s:I,s:I,s:f}", "on", c->drafters[i].on, "blocks",
                                           (json_int_t)c->drafters[i].n_blocks, "probes",
                                           (json_int_t)c->drafters[i].n_probes, "acceptance",
@@ -447,12 +446,10 @@ static int make_trace(simulate *s)
 
 int command_simulate(int argc, char **argv)
 {
-    static const char *const schedules[] = {"serial", "pipelined", "both"};
-    static const char *const drafters[] = {"model", "ngram", "both"};
     struct settings settings = {
         .verify_cost = "linear:0.05",
-        .schedule = "both",
-        .drafter = "model",
+        .schedule = 3,
+        .drafter = OTR_DRAFTER_MODEL,
         .n = 2000,
         .seed = 1,
         .draft_max = CONTROLLER_MAX_DRAFT,
@@ -470,11 +467,11 @@ int command_simulate(int argc, char **argv)
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         return code;
-    code = find_choice("--schedule", settings.schedule, schedules, s.schedules);
-    if (!code)
-        code = find_choice("--drafter", settings.drafter, drafters, s.drafters);
-    if (!code)
-        code = make_trace(&s);
+    for (int i = 0; i < 2; i++) {
+        s.schedules[i] = settings.schedule >> i & 1;
+        s.drafters[i] = settings.drafter >> i & 1;
+    }
+    code = make_trace(&s);
     if (!code)
         code = read_costs(&settings, &s.recorded, &s.costs);
     if (!code)

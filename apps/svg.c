@@ -40,6 +40,8 @@ static double tick_step(const axis *a)
     double rough = (a->most - a->least) / 5, power = pow(10, floor(log10(rough)));
     double m = rough / power;
 
+    if (a->whole && rough < 1)
+        return 1;
     return power * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 

@@ -12,6 +12,7 @@
 typedef struct axis {
     double least, most;
     bool log;
+    bool whole;        /* ticks at whole numbers only */
     const char *label; /* NULL: neither label nor ticks */
 } axis;
 

@@ -1,128 +1,16 @@
-/* `outrider measure` and `outrider compare` on a device: the numbers of text, JSON, CSV and HTML are the
- * same, counters add up, bad input and outputs are refused before the work, and what was measured
- * survives Ctrl-C and is gone on with.
- *
- * TEST_TARGET and TEST_DRAFT name the models. */
-#include <dirent.h>
-#include <errno.h>
+/* `outrider measure` on a device: the numbers of text, JSON, CSV and HTML are the same, follow from what was
+ * measured of each prompt, and add up; what is measured is what was asked for. */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "program.h"
-
-static const char *target, *draft;
-static char folder[64];
-static char *data, *json, *csv, *html;
-
-#define HOSTILE "<b>\\\"&'=x"
-
-static char *in_folder(const char *name)
-{
-    char *path = NULL;
-
-    ck_assert_int_gt(asprintf(&path, "%s/%s", folder, name), 0);
-    return path;
-}
-
-static void write_file(const char *path, const char *content)
-{
-    FILE *f = fopen(path, "w");
-
-    ck_assert_ptr_nonnull(f);
-    ck_assert_int_ge(fputs(content, f), 0);
-    ck_assert_int_eq(fclose(f), 0);
-}
-
-static char *read_file(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    char *content = calloc(1, 1 << 22);
-
-    ck_assert_msg(f != NULL, "no file %s", path);
-    ck_assert_ptr_nonnull(content);
-    ck_assert_uint_lt(fread(content, 1, (1 << 22) - 1, f), (1 << 22) - 1);
-    fclose(f);
-    return content;
-}
-
-static void begin(void)
-{
-    snprintf(folder, sizeof(folder), "/tmp/outrider-measure-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    data = in_folder("prompts.jsonl");
-    json = in_folder("result.json");
-    csv = in_folder("result.csv");
-    html = in_folder("result.html");
-}
-
-static void end(void)
-{
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
-
-    ck_assert_ptr_nonnull(dir);
-    while ((entry = readdir(dir)))
-        if (entry->d_name[0] != '.') {
-            /* Nothing half-written is left. */
-            ck_assert_ptr_null(strstr(entry->d_name, ".part"));
-            unlinkat(dirfd(dir), entry->d_name, 0);
-        }
-    closedir(dir);
-    rmdir(folder);
-    free(data);
-    free(json);
-    free(csv);
-    free(html);
-}
-
-static void write_prompts(int n_each)
-{
-    char content[32768];
-    int n = 0;
-
-    for (int i = 0; i < n_each; i++) {
-        n += snprintf(
-            content + n, sizeof(content) - (size_t)n,
-            "{\"task\": \"" HOSTILE "\", \"prompt\": \"One day %d\", \"max_tokens\": 14}\n"
-            "{\"task\": \"tales\", \"prompt\": \"Lily saw the %d\", \"temperature\": 0}\n",
-            i, i);
-        ck_assert_int_lt(n, (int)sizeof(content));
-    }
-    write_file(data, content);
-}
-
-#define MEASURE(...)                                                                               \
-    RUN("measure", "-m", target, "-md", draft, "--data", data, "--draft-max", "2,5", "-n", "16",   \
-        "--ignore-eos", __VA_ARGS__)
-
-static json_t *load(const char *path)
-{
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
-
-    ck_assert_msg(root != NULL, "%s: %s", path, error.text);
-    return root;
-}
-
-static double number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
+#include "measure_folder.h"
 
 static double counter(const json_t *setting, const char *key)
 {
     return number(json_object_get(setting, "counters"), key);
 }
-
-/* ----------------------------------------------------------------------------------- numbers */
 
 static void check_counters(const json_t *group)
 {
@@ -199,6 +87,72 @@ static void check_speedups(const json_t *root, const json_t *task)
     }
 }
 
+static const json_t *run_of(const json_t *prompt, size_t setting)
+{
+    return json_array_get(json_object_get(prompt, "runs"), setting);
+}
+
+/* The logarithm of what a prompt's own acceptance makes of the costs of all of the group. */
+static double predict_by_model(const json_t *prompt, size_t setting, double v, double c, int k)
+{
+    const json_t *run = run_of(prompt, setting);
+    double alpha = number(run, "accepted") / number(run, "verified"), tokens = 1, survival = 1;
+    double plain = json_number_value(json_array_get(json_object_get(prompt, "row_ms"), 0));
+
+    for (int i = 0; i < k; i++)
+        tokens += survival *= alpha;
+    return -log((v + k * c) / tokens +
+                number(prompt, "draft_prefill_ms") / plain / (number(run, "emitted") - 1));
+}
+
+/* Again from counters and single passes; how far a prompt is from what the others of its task predict. The
+ * group is a task, or all. */
+static void check_predictions(const json_t *root, const json_t *group, bool is_task)
+{
+    const json_t *settings = json_object_get(group, "settings"), *prompt;
+    const json_t *used[16];
+    size_t n = 0, i;
+
+    json_array_foreach(json_object_get(root, "prompts"), i, prompt)
+    {
+        if (!is_task || json_equal(json_object_get(prompt, "task"), json_object_get(group, "task")))
+            used[n++] = prompt;
+        ck_assert_uint_le(n, 16);
+    }
+    for (size_t s = 1; s + 1 < json_array_size(settings); s++) {
+        const json_t *setting = json_array_get(settings, s);
+        int k = (int)number(setting, "draft_max");
+        double rows = 0, plain = 0, draft_ms = 0, predicted[16], mean = 0, squares = 0;
+
+        for (i = 0; i < n; i++) {
+            const json_t *row_ms = json_object_get(used[i], "row_ms");
+
+            rows += json_number_value(json_array_get(row_ms, (size_t)k));
+            plain += json_number_value(json_array_get(row_ms, 0));
+            draft_ms += number(used[i], "draft_step_ms");
+        }
+        for (i = 0; i < n; i++) {
+            predicted[i] = predict_by_model(used[i], s, rows / plain, draft_ms / plain, k);
+            mean += predicted[i] / (double)n;
+        }
+        for (i = 0; i < n; i++) {
+            double others = 0, n_others = 0, measured;
+
+            for (size_t j = 0; j < n; j++)
+                if (j != i && json_equal(json_object_get(used[i], "task"),
+                                         json_object_get(used[j], "task"))) {
+                    others += predicted[j];
+                    n_others++;
+                }
+            measured = log(number(run_of(used[i], 0), "seconds") /
+                           number(run_of(used[i], s), "seconds"));
+            squares += pow(measured - others / n_others, 2) / (double)n;
+        }
+        ck_assert_double_le(fabs(log(number(setting, "speedup_predicted")) - mean), 1e-6);
+        ck_assert_double_le(fabs(number(setting, "prediction_error") - expm1(sqrt(squares))), 1e-6);
+    }
+}
+
 /* The cell of a row of CSV whose first five are given; only the first is quoted here. */
 static double csv_number(const char *row, int column)
 {
@@ -238,11 +192,12 @@ static void check_csv(const json_t *root, const char *content)
             check_same(csv_number(row, 9), number(json_object_get(s, "alpha"), "estimate"));
             check_same(csv_number(row, 12), number(group, "c"));
             check_same(csv_number(row, 13), number(s, "speedup_predicted"));
-            check_same(csv_number(row, 14), number(s, "tokens_per_second"));
-            check_same(csv_number(row, 15), number(s, "tau"));
-            check_same(csv_number(row, 21), number(latency, "p99"));
-            check_same(csv_number(row, 23), counter(s, "emitted"));
-            check_same(csv_number(row, 29), counter(s, "discarded"));
+            check_same(csv_number(row, 14), number(s, "prediction_error"));
+            check_same(csv_number(row, 15), number(s, "tokens_per_second"));
+            check_same(csv_number(row, 16), number(s, "tau"));
+            check_same(csv_number(row, 22), number(latency, "p99"));
+            check_same(csv_number(row, 24), counter(s, "emitted"));
+            check_same(csv_number(row, 30), counter(s, "discarded"));
             row = strchr(row, '\n') + 1;
         }
     }
@@ -279,6 +234,10 @@ static void check_shown(const json_t *group, const char *text, const char *page)
             expect(text, " %.3f ", number(json_object_get(s, "speedup"), "estimate"));
         if (i)
             expect(page, "<td>%.3f</td>", number(json_object_get(s, "speedup"), "estimate"));
+        if (!isnan(number(s, "prediction_error"))) {
+            expect(text, " %.1f ", 100 * number(s, "prediction_error"));
+            expect(page, "<td>%.1f</td>", 100 * number(s, "prediction_error"));
+        }
     }
 }
 
@@ -331,11 +290,13 @@ START_TEST(test_reports_agree)
                                                  : strcmp(verdict, "auto") == 0 && k == -1);
         check_counters(task);
         check_speedups(root, task);
+        check_predictions(root, task, true);
         check_shown(task, r.out, page);
         ck_assert_uint_eq(json_array_size(json_object_get(task, "verify_cost")), 17);
         ck_assert_double_gt(number(task, "c"), 0);
     }
     check_counters(json_object_get(root, "overall"));
+    check_predictions(root, json_object_get(root, "overall"), false);
     check_sums(root);
     check_csv(root, table);
     check_shown(json_object_get(root, "overall"), r.out, page);
@@ -433,7 +394,7 @@ static void check_without_draft(const json_t *root)
     ck_assert(json_is_null(json_object_get(overall, "c")));
     ck_assert(json_is_null(
         json_object_get(json_array_get(json_object_get(root, "prompts"), 0), "draft_step_ms")));
-    snprintf(options, sizeof(options), "--draft-max %.0f%s", k, k > 0 ? " --drafter ngram" : "");
+    snprintf(options, sizeof(options), "--draft-max %.0f%s", k, k != 0 ? " --drafter ngram" : "");
     ck_assert_str_eq(json_string_value(json_object_get(overall, "run_options")), options);
 }
 
@@ -458,6 +419,9 @@ START_TEST(test_without_draft)
     check_shown(json_object_get(root, "overall"), r.out, page);
     ck_assert_ptr_nonnull(strstr(r.out, "without a draft"));
     ck_assert_ptr_nonnull(strstr(page, "class=\"ring"));
+    ck_assert_ptr_nonnull(strstr(page, "where a ring is above the line"));
+    /* One task needs no sum. */
+    ck_assert_ptr_null(strstr(page, "<bdi>overall</bdi>"));
     check_rejected(root, true);
     ck_assert_ptr_nonnull(strstr(strstr(page, "class=\"strip\""), "<del>"));
     ck_assert_ptr_null(strstr(r.out, "nan"));
@@ -470,6 +434,45 @@ START_TEST(test_without_draft)
             "--temp", "0", "--ignore-eos", "--resume", json);
     ck_assert_msg(r.code == 0, "%s", r.err);
     program_free(&r);
+    end();
+}
+END_TEST
+
+/* Auto has the drafters that are measured, and so has what is to be run. */
+START_TEST(test_drafters_of_auto)
+{
+    static const struct {
+        const char *ngram, *drafter;
+    } cases[] = {{NULL, "model"}, {"3", "both"}};
+
+    begin();
+    write_prompts(1);
+    for (size_t i = 0; i < 2; i++) {
+        struct program_result r = RUN("measure", "-m", target, "-md", draft, "--data", data,
+                                      "--draft-max", "2", "-n", "16", "--ignore-eos", "--json",
+                                      json, cases[i].ngram ? "--ngram" : NULL, cases[i].ngram);
+        const json_t *settings, *last;
+        char options[64];
+        json_t *root;
+
+        ck_assert_msg(r.code == 0, "%s", r.err);
+        root = load(json);
+        settings = json_object_get(json_object_get(root, "overall"), "settings");
+        last = json_array_get(settings, json_array_size(settings) - 1);
+        ck_assert_uint_eq(json_array_size(settings), 3 + i);
+        ck_assert_str_eq(json_string_value(json_object_get(last, "drafter")), cases[i].drafter);
+        ck_assert_str_eq(
+            json_string_value(json_object_get(json_object_get(root, "options"), "auto_drafter")),
+            cases[i].drafter);
+        if (number(json_object_get(root, "overall"), "k") < 0) {
+            snprintf(options, sizeof(options), "--draft-max -1 --drafter %s", cases[i].drafter);
+            ck_assert_str_eq(
+                json_string_value(json_object_get(json_object_get(root, "overall"), "run_options")),
+                options);
+        }
+        json_decref(root);
+        program_free(&r);
+    }
     end();
 }
 END_TEST
@@ -507,239 +510,10 @@ START_TEST(test_schedule)
 }
 END_TEST
 
-/* ----------------------------------------------------------------------------------- refusals */
-
-static void refuse_data(const char *content, const char *line, const char *why)
-{
-    write_file(data, content);
-    EXPECT_REFUSED(MEASURE("--json", json), 3, data, line, why);
-    ck_assert_int_ne(access(json, F_OK), 0);
-}
-
-START_TEST(test_bad_input)
-{
-    char longest[4096];
-
-    begin();
-    refuse_data("", "", "is empty");
-    refuse_data("\n\n", "", "has no prompts");
-    refuse_data("{\"prompt\": \"x\"}\n\n{\"prompt\": \n", "line 3", "");
-    refuse_data("{\"prompt\": \"x\"}\nhello\n", "line 2", "");
-    refuse_data("{\"text\": \"x\"}\n", "line 1", "no \"prompt\"");
-    refuse_data("{\"prompt\": 3}\n", "line 1", "no string");
-    refuse_data("{\"prompt\": \"\"}\n", "line 1", "empty");
-    refuse_data("{\"prompt\": \"x\"}\n{\"messages\": []}\n", "line 2", "chat template");
-    refuse_data("{\"prompt\": \"x\", \"max_tokens\": 1}\n", "line 1", "max_tokens");
-    refuse_data("{\"prompt\": \"x\", \"temperature\": -1}\n", "line 1", "temperature");
-    refuse_data("{\"prompt\": \"x\", \"task\": \"\"}\n", "line 1", "task");
-    memset(longest, 'a', sizeof(longest));
-    memcpy(longest, "{\"prompt\": \"", 12);
-    memcpy(longest + sizeof(longest) - 4, "\"}\n", 4);
-    refuse_data(longest, "line 1", "context");
-    EXPECT_REFUSED(RUN("measure", "--data", "/nonexistent"), 3, "/nonexistent");
-    EXPECT_REFUSED(RUN("measure"), 2, "--data");
-    EXPECT_REFUSED(RUN("measure", "-m", target, "--data", data, "--draft-max", "2"), 2, "-md");
-    EXPECT_REFUSED(RUN("measure", "--data", data, "--draft-max", "0,2"), 2, "--draft-max");
-    EXPECT_REFUSED(RUN("measure", "--task", "x"), 2, "NAME=PATH");
-    EXPECT_REFUSED(RUN("measure", "--data", data, "--budget", "5x"), 2, "--budget");
-    EXPECT_REFUSED(RUN("measure", "--data", data, "--draft-max", "17"), 2, "--draft-max");
-    EXPECT_REFUSED(RUN("measure", "--data", data, "--json", "-", "--csv", "-"), 2, "one of");
-    end();
-}
-END_TEST
-
-START_TEST(test_cannot_write)
-{
-    char *small, *filler, *old;
-    struct program_result r;
-    FILE *f;
-
-    begin();
-    write_prompts(2);
-    EXPECT_REFUSED(MEASURE("--json", "/nonexistent/x.json"), 1, "/nonexistent/x.json");
-    EXPECT_REFUSED(MEASURE("--html", folder), 1, folder, "directory");
-    small = in_folder("small");
-    ck_assert_int_eq(mkdir(small, 0700), 0);
-    if (mount("tmpfs", small, "tmpfs", 0, "size=8k") != 0) {
-        printf("a full disk needs the right to mount: not tested (%s)\n", strerror(errno));
-    } else {
-        filler = in_folder("small/filler");
-        old = in_folder("small/old.json");
-        write_file(old, "{}\n");
-        f = fopen(filler, "w");
-        ck_assert_ptr_nonnull(f);
-        while (fputc('x', f) != EOF && fflush(f) == 0)
-            continue;
-        fclose(f);
-        r = MEASURE("--json", old);
-        unlink(filler);
-        char *kept = read_file(old);
-        ck_assert_str_eq(kept, "{}\n");
-        free(kept);
-        umount(small);
-        EXPECT_REFUSED(r, 1, old, "No space left");
-        free(filler);
-        free(old);
-    }
-    rmdir(small);
-    free(small);
-    end();
-}
-END_TEST
-
-/* A disk that fills after the work began: the text is still given, nothing half-written. */
-START_TEST(test_result_without_a_place)
-{
-    struct program_result r;
-
-    begin();
-    write_prompts(2);
-    r = MEASURE("--csv", "/dev/full");
-    ck_assert_int_eq(r.code, 1);
-    ck_assert_ptr_nonnull(strstr(r.err, "/dev/full"));
-    ck_assert_ptr_nonnull(strstr(r.err, "No space left"));
-    ck_assert_ptr_nonnull(strstr(r.out, "overall"));
-    program_free(&r);
-    end();
-}
-END_TEST
-
-/* ------------------------------------------------------------------------- ending and going on */
-
-START_TEST(test_interrupt_and_resume)
-{
-    struct program_result r;
-    json_t *before, *after, *other, *kept;
-    size_t n_before;
-
-    begin();
-    write_prompts(200);
-    const char *const arguments[] = {"measure", "-m",           target,        "-md", draft,
-                                     "--data",  data,           "--draft-max", "2,5", "-n",
-                                     "16",      "--ignore-eos", "--json",      json,  NULL};
-    r = program_run(
-        &(struct program_call){.arguments = arguments, .signal = SIGINT, .signal_after_s = 5});
-    ck_assert_int_eq(r.code, 130);
-    ck_assert_str_eq(r.err, "");
-    before = load(json);
-    n_before = json_array_size(json_object_get(before, "prompts"));
-    ck_assert_uint_gt(n_before, 0);
-    ck_assert_uint_lt(n_before, 400);
-    ck_assert_double_eq(number(before, "measured"), (double)n_before);
-    ck_assert(json_is_false(json_object_get(before, "finished")));
-    ck_assert_ptr_nonnull(strstr(r.out, "overall"));
-    program_free(&r);
-
-    r = MEASURE("--resume", json, "--budget", "1s");
-    ck_assert_msg(r.code == 0, "%s", r.err);
-    program_free(&r);
-    after = load(json);
-    kept = json_object_get(after, "prompts");
-    ck_assert_uint_gt(json_array_size(kept), n_before);
-    for (size_t i = 0; i < n_before; i++)
-        ck_assert(json_equal(json_array_get(kept, i),
-                             json_array_get(json_object_get(before, "prompts"), i)));
-    json_decref(after);
-
-    /* Another measurement, and a damaged one. */
-    write_prompts(201);
-    EXPECT_REFUSED(MEASURE("--resume", json), 3, json, "other prompts");
-    write_prompts(200);
-    EXPECT_REFUSED(MEASURE("--resume", json, "-s", "7"), 3, json, "other options");
-    other = json_array_get(
-        json_object_get(json_array_get(json_object_get(before, "prompts"), 0), "runs"), 1);
-    json_object_set_new(other, "accepted", json_integer(1000));
-    ck_assert_int_eq(json_dump_file(before, json, 0), 0);
-    EXPECT_REFUSED(MEASURE("--resume", json), 3, json, "prompt 1 in it is damaged");
-    EXPECT_REFUSED(MEASURE("--resume", data), 3, data);
-    json_decref(before);
-    end();
-}
-END_TEST
-
-/* ------------------------------------------------------------------------------------- compare */
-
-static void put(json_t *root, const char *object, const char *key, const char *value)
-{
-    json_object_set_new(json_object_get(root, object), key, json_string(value));
-}
-
-START_TEST(test_compare)
-{
-    struct program_result r;
-    char *other = NULL, *page;
-    json_t *root;
-
-    begin();
-    other = in_folder("other.json");
-    write_prompts(2);
-    r = MEASURE("--json", json, "-q");
-    ck_assert_msg(r.code == 0, "%s", r.err);
-    program_free(&r);
-    root = load(json);
-    put(root, "device", "name", "GPU <i>");
-    ck_assert_int_eq(json_dump_file(root, other, 0), 0);
-    r = RUN("compare", json, other, "--html", html);
-    ck_assert_msg(r.code == 0, "%s", r.err);
-    ck_assert_ptr_nonnull(strstr(r.out, "plain tokens/s"));
-    ck_assert_ptr_nonnull(strstr(r.out, "(1.00x)"));
-    ck_assert_ptr_nonnull(strstr(r.out, "GPU <i>"));
-    page = read_file(html);
-    ck_assert_ptr_nonnull(strstr(page, "GPU &lt;i&gt;"));
-    ck_assert_ptr_null(strstr(page, "<i>"));
-    free(page);
-    program_free(&r);
-
-    put(root, "draft", "fnv1a64", "0123456789abcdef");
-    ck_assert_int_eq(json_dump_file(root, other, 0), 0);
-    EXPECT_REFUSED(RUN("compare", json, other), 3, other, "another file of the draft's name");
-    put(root, "draft", "name", "another");
-    ck_assert_int_eq(json_dump_file(root, other, 0), 0);
-    EXPECT_REFUSED(RUN("compare", json, other), 3, other, "both its models and its device");
-    put(root, "data", "fnv1a64", "0123456789abcdef");
-    ck_assert_int_eq(json_dump_file(root, other, 0), 0);
-    EXPECT_REFUSED(RUN("compare", json, other), 3, other, "other prompts", "0123456789abcdef");
-    json_object_set_new(root, "schema", json_string("outrider-measure-9"));
-    ck_assert_int_eq(json_dump_file(root, other, 0), 0);
-    EXPECT_REFUSED(RUN("compare", json, other), 3, other, "another schema", "outrider-measure-9");
-    EXPECT_REFUSED(RUN("compare", other, json), 3, other, "outrider-measure-9");
-    EXPECT_REFUSED(RUN("compare", json), 2, "2 to 16");
-    EXPECT_REFUSED(RUN("compare", json, data), 3, data);
-    EXPECT_REFUSED(RUN("compare", json, "/nonexistent"), 3, "/nonexistent");
-    json_decref(root);
-
-    r = RUN("bench", "-m", target, "--json", "-r", "1", "-n", "4", "--rows", "2", "-p", "4");
-    ck_assert_int_eq(r.code, 0);
-    write_file(other, r.out);
-    program_free(&r);
-    r = RUN("compare", other, other);
-    ck_assert_msg(r.code == 0, "%s", r.err);
-    ck_assert_ptr_nonnull(strstr(r.out, "decode 1"));
-    program_free(&r);
-    EXPECT_REFUSED(RUN("compare", json, other), 3, "another schema");
-    free(other);
-    end();
-}
-END_TEST
-
 int main(void)
 {
-    const TTest *const tests[] = {test_reports_agree,
-                                  test_text_and_stdout,
-                                  test_without_draft,
-                                  test_schedule,
-                                  test_bad_input,
-                                  test_cannot_write,
-                                  test_result_without_a_place,
-                                  test_interrupt_and_resume,
-                                  test_compare,
-                                  NULL};
+    const TTest *const tests[] = {test_reports_agree,    test_text_and_stdout, test_without_draft,
+                                  test_drafters_of_auto, test_schedule,        NULL};
 
-    target = getenv("TEST_TARGET");
-    draft = getenv("TEST_DRAFT");
-    if (!target || !draft) {
-        fprintf(stderr, "TEST_TARGET and TEST_DRAFT name no models\n");
-        return EXIT_FAILURE;
-    }
-    return program_test("measure", tests, 300);
+    return measure_test("measure", tests);
 }

@@ -163,8 +163,8 @@ START_TEST(test_refused)
     EXPECT_REFUSED(RUN("simulate", "--verify-cost", "steps:0:1"), 2, "steps:0:1");
     EXPECT_REFUSED(RUN("simulate", "--verify-cost", "1,2,"), 2, "1,2,");
     EXPECT_REFUSED(RUN("simulate", "--verify-cost", "1,nan"), 2, "1,nan");
-    EXPECT_REFUSED(RUN("simulate", "--schedule", "x"), 2, "serial, pipelined or both");
-    EXPECT_REFUSED(RUN("simulate", "--drafter", "x"), 2, "model, ngram or both");
+    EXPECT_REFUSED(RUN("simulate", "--schedule", "x"), 2, "serial|pipelined|both");
+    EXPECT_REFUSED(RUN("simulate", "--drafter", "x"), 2, "model|ngram|both");
     EXPECT_REFUSED(RUN("simulate", "--transfer", "1"), 2, "--devices 2");
     EXPECT_REFUSED(RUN("simulate", "--alpha", "1.1"), 2, "between 0 and 1");
     EXPECT_REFUSED(RUN("simulate", "-n", "0"), 2, "between 1");
