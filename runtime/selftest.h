@@ -1,4 +1,4 @@
-/* The self-test's inside: what its checks share. selftest.c runs them and reports;
+/* The self-test's inside: what its checks share. selftest_tiers.c runs them, selftest.c reports;
  * selftest_weights.c, selftest_layer.c, selftest_step.c and selftest_rule.c hold the checks of the kernels;
  * kernel_reference.c and verify_reference.c compute what is right.
  *
@@ -34,7 +34,9 @@ typedef struct selftest {
     void *user;
     const selftest_fault *fault; /* NULL: none */
     otr_result result;
-    uint32_t n_failed;
+    uint32_t n_failed;     /* checks */
+    uint32_t n_unfit;      /* of them: of kernels that the gpu's tier may use */
+    char first_failed[96]; /* of these where there are any */
     uint64_t random_state;
     gpu_buffer buffers[SELFTEST_MAX_MEMORY]; /* until selftest_release */
     uint32_t n_buffers;
@@ -42,19 +44,34 @@ typedef struct selftest {
     uint32_t n_memory;
     /* the check that is going on */
     char kernel[96];
-    uint32_t run; /* 0..SELFTEST_RUNS - 1 */
+    int32_t lowest_tier, highest_tier; /* that may use the kernel */
+    uint32_t run;                      /* 0..SELFTEST_RUNS - 1 */
     double max_error;
     char detail[224]; /* of the first difference that is too large */
 } selftest;
 
-/* A self-test with nothing run yet. On failure, too, selftest_close must follow, which returns the
- * result of all: OTR_ERROR_SELFTEST when a check failed. */
+/* A self-test with nothing run yet, of the device at a tier. On failure, too, selftest_close must
+ * follow, which returns the result of all: OTR_ERROR_SELFTEST when a check failed. */
+otr_result selftest_open_at_tier(selftest *t, otr_context *context, uint32_t device_index,
+                                 int32_t tier, otr_selftest_callback on_result, void *user);
+/* At the tier that the context uses it at. */
 otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_index,
                          otr_selftest_callback on_result, void *user);
 otr_result selftest_close(selftest *t);
-/* otr_selftest with a fault. */
+/* The same without a message: t->result says only whether the checks could be made. */
+void selftest_free(selftest *t);
+
+/* otr_selftest with a fault, or with other checks (selftest_tiers.c). */
+typedef void (*selftest_group)(selftest *t);
+typedef struct selftest_plan {
+    const selftest_group *groups;
+    size_t n_groups;
+    const selftest_fault *fault; /* NULL: none */
+} selftest_plan;
 otr_result selftest_run(otr_context *context, uint32_t device_index,
-                        otr_selftest_callback on_result, void *user, const selftest_fault *fault);
+                        otr_selftest_callback on_result, void *user, const selftest_plan *plan);
+#define N_SELFTEST_GROUPS 4
+extern const selftest_group selftest_groups[N_SELFTEST_GROUPS]; /* all checks */
 
 /* ------------------------------------------------------------------------- for the checks */
 
@@ -96,9 +113,11 @@ VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *co
                              uint32_t n_constants, bool pins_subgroup);
 void selftest_dispatch(selftest *t, const kernel_run *run);
 
-/* Begins a check, and ends and reports it. Between them SELFTEST_RUNS times: dispatch and compare.
+/* Begins a check, and ends and reports it. Its kernel is one of all tiers unless selftest_tiers says
+ * otherwise. Between them SELFTEST_RUNS times: dispatch and compare.
  */
 void selftest_begin(selftest *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void selftest_tiers(selftest *t, int32_t lowest, int32_t highest);
 void selftest_end(selftest *t, const char *detail);
 
 /* Compares element i of a row; tolerance 0: equal bits are asked for. */

@@ -138,12 +138,13 @@ typedef struct linear_kernel {
     char shader[64], name[64], detail[16];
     uint32_t constants[KERNEL_MAX_CONSTANTS], n_constants;
     bool pins_subgroup;
-    bool tiled;             /* the last constant is the tile */
-    uint32_t group_outputs; /* of a workgroup */
-    uint32_t group_rows;    /* of a workgroup in y */
-    double roundings;       /* that a term of the sum goes through at most */
-    bool uses_halfs;        /* factors are rounded to halfs before */
-    uint32_t row_counts[7]; /* the most rows first */
+    int32_t lowest_tier, highest_tier; /* that may use it */
+    bool tiled;                        /* the last constant is the tile */
+    uint32_t group_outputs;            /* of a workgroup */
+    uint32_t group_rows;               /* of a workgroup in y */
+    double roundings;                  /* that a term of the sum goes through at most */
+    bool uses_halfs;                   /* factors are rounded to halfs before */
+    uint32_t row_counts[7];            /* the most rows first */
     uint32_t n_row_counts;
 } linear_kernel;
 
@@ -324,6 +325,7 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
     linear_expected(&c);
     for (uint32_t i = 0; i < kernel->n_row_counts && t->result == OTR_OK; i++) {
         selftest_begin(t, "%s%s rows=%u", kernel->name, variant, kernel->row_counts[i]);
+        selftest_tiers(t, kernel->lowest_tier, kernel->highest_tier);
         linear_rows(t, &c, kernel->row_counts[i]);
         selftest_end(t, kernel->detail);
     }
@@ -339,6 +341,8 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
         .constants = {lanes * subgroups, lanes, tuned->matvec_outputs, rows_per_y, max_tile},
         .n_constants = 5,
         .pins_subgroup = tier >= 1,
+        .lowest_tier = (int32_t)tier,
+        .highest_tier = tier >= 1 ? 3 : 0,
         .group_outputs = subgroups * tuned->matvec_outputs,
         .group_rows = rows_per_y,
         /* The additions of its chunk, of its lane, and of the lanes (fewer on tier 1, where they
@@ -365,6 +369,7 @@ static linear_kernel direct_kernel(const selftest *t, const matrix *w)
     linear_kernel kernel = {
         .constants = {lanes, lanes, outputs, 0},
         .n_constants = 4,
+        .highest_tier = 3,
         .tiled = true,
         .group_outputs = lanes * outputs,
         .roundings = w->padded_k + 6.0, /* one chain, and scale, bias and residual */
@@ -383,6 +388,7 @@ static linear_kernel matmul_kernel(const selftest *t, const matrix *w)
     linear_kernel kernel = {
         .constants = {size[0] / size[3] * (size[1] / size[4])},
         .n_constants = 6,
+        .highest_tier = 2,
         .group_outputs = size[0],
         .group_rows = size[1],
         .roundings = w->padded_k + 6.0, /* as above */
@@ -402,6 +408,8 @@ static linear_kernel cooperative_kernel(const selftest *t, const matrix *w)
     linear_kernel kernel = {
         .n_constants = COOPERATIVE_CONSTANTS,
         .pins_subgroup = true,
+        .lowest_tier = 3,
+        .highest_tier = 3,
         .group_outputs = sizes.outputs,
         .group_rows = sizes.rows,
         .roundings = 2.0 * w->padded_k + 6.0, /* which may be truncations */

@@ -28,21 +28,13 @@ typedef struct tuning_file {
     uint64_t checksum;       /* of all before */
 } tuning_file;
 
-/* Path of the device's file, to be freed; NULL when out of memory. Driver version and build are in
- * the file, not in its name, so that an old one is noticed. */
+/* Path of the device's file, to be freed; NULL when out of memory. */
 static char *file_path(const gpu *g)
 {
-    char uuid[2 * sizeof g->info->uuid + 1], *path;
-    uint64_t driver = cache_hash(CACHE_HASH_START, g->info->driver_name,
-                                 strlen(g->info->driver_name));
+    char end[48];
 
-    for (size_t i = 0; i < sizeof g->info->uuid; i++)
-        snprintf(uuid + 2 * i, 3, "%02x", g->info->uuid[i]);
-    if (asprintf(&path, "%s/%x-%x-%s-%08x-%s-t%d.tuning", g->context->cache_dir, g->info->vendor_id,
-                 g->info->device_id, uuid, (uint32_t)driver, tuning_of_gpu(g)->device_class,
-                 (int)g->tier) < 0)
-        return NULL;
-    return path;
+    snprintf(end, sizeof end, "-%s-t%d.tuning", tuning_of_gpu(g)->device_class, (int)g->tier);
+    return cache_file_path(g->context->cache_dir, g->info, end);
 }
 
 static tuning_file make_file(const gpu *g, const tuning *t)

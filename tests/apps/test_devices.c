@@ -89,8 +89,10 @@ START_TEST(test_selftest)
     size_t i, n_passed = 0;
 
     ck_assert_int_eq(integer(object, "failed"), 0);
+    ck_assert_int_eq(integer(object, "passing_tier"), integer(object, "tier"));
     json_array_foreach(json_object_get(object, "results"), i, result)
     {
+        ck_assert_int_eq(integer(result, "tier"), integer(object, "tier"));
         const char *verdict = json_string_value(json_object_get(result, "result"));
 
         ck_assert_str_ne(verdict, "failed");
