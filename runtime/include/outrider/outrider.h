@@ -505,7 +505,8 @@ typedef struct otr_tune_result {
     double decode_s;    /* of a pass of one row */
     double rows_s;      /* of OTR_MAX_DRAFT + 1 rows */
     double prefill_s;   /* of a prefill */
-    double ratio;       /* median of its time to the default's, which took turns with it */
+    double ratio;       /* median of its time to the default's, which took turns with it; 0: the
+                           device refuses it, `detail` has its message */
     const char *detail; /* why it can't be chosen, or "" */
 } otr_tune_result;
 typedef void (*otr_tune_callback)(const otr_tune_result *result, void *user);
@@ -521,8 +522,9 @@ OTR_API otr_tune_params otr_tune_params_default(void);
 
 /* Measures the kernels' workgroup shapes with the model's own weights, on its device, and stores the
  * best of them in the folder of the pipeline cache, for every model on that device. What is default
- * stays unless another choice is clearly better than the noise. Sessions made afterwards use the
- * result, in this process and in others; results of models keep their bits, which is checked.
+ * stays unless another choice is clearly better than the noise; one that the device refuses, which is
+ * logged as an error, is left out. Sessions made afterwards use the result, in this process and in
+ * others; results of models keep their bits, which is checked.
  *
  * on_result is called for each choice once its setting was measured (NULL allowed). Nothing is
  * stored after a failure: OTR_ERROR_IO when the file can't be written, OTR_ERROR_CANCELLED when
