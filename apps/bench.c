@@ -75,7 +75,7 @@ static const command_line line = {
              "copy_bytes_per_second, results: [{test, rows, repeats, median_s, min_s, max_s,\n"
              "tokens_per_second, weight_bytes, bytes_per_second, dispatches, host_us,\n"
              "acceptance}]}; test is decode, verify, prefill, draft or speculate, whose rows are\n"
-             "K, 0 without the draft.\n",
+             "K, 0 without the draft. apps/docs/bench.md explains each test and field.\n",
 };
 
 typedef struct bench {

@@ -67,6 +67,10 @@ START_TEST(test_devices)
         ck_assert_str_eq(json_string_value(json_object_get(device, "type")), "CPU");
         ck_assert_uint_ge(json_array_size(json_object_get(device, "queue_families")), 1);
         ck_assert_uint_ge(json_array_size(json_object_get(device, "heaps")), 1);
+        const json_t *tuning = json_object_get(device, "tuning");
+        ck_assert_str_eq(json_string_value(json_object_get(tuning, "class")), "software");
+        ck_assert(json_is_boolean(json_object_get(tuning, "tuned")));
+        ck_assert(json_is_null(json_object_get(tuning, "problem")));
         ck_assert_uint_eq(strlen(uuid), 36);
         ck_assert_ptr_nonnull(strstr(shown.out, uuid));
         ck_assert_ptr_nonnull(

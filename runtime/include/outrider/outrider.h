@@ -536,6 +536,16 @@ OTR_API otr_result otr_tune(otr_model *model, const otr_tune_params *params,
  */
 OTR_API otr_result otr_tune_reset(otr_context *context, uint32_t device_index, bool *existed);
 
+typedef struct otr_tuning_info {
+    size_t size;           /* set by the caller */
+    char device_class[32]; /* whose workgroup shapes the device has: "software", "amd-rdna", … */
+    bool is_tuned;         /* with what otr_tune chose; else they are the class's own */
+    char problem[128];     /* why a stored result is not used, or "" */
+} otr_tuning_info;
+/* What models that are loaded now on a usable device have. */
+OTR_API otr_result otr_device_tuning(otr_context *context, uint32_t device_index,
+                                     otr_tuning_info *info);
+
 #ifdef __cplusplus
 }
 #endif
