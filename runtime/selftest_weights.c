@@ -404,7 +404,8 @@ static linear_kernel matmul_kernel(const selftest *t, const matrix *w)
 
 static linear_kernel cooperative_kernel(const selftest *t, const matrix *w)
 {
-    cooperative_sizes sizes = cooperative_find_sizes(t->gpu);
+    cooperative_sizes sizes = cooperative_find_sizes(t->gpu,
+                                                     selftest_tuning(t, false)->cooperative_size);
     linear_kernel kernel = {
         .n_constants = COOPERATIVE_CONSTANTS,
         .pins_subgroup = true,

@@ -11,8 +11,8 @@
 #include "kernel.h"
 
 #define TUNING_MAGIC "OTRTUNE"
-#define TUNING_VERSION 1
-#define N_WORDS 12 /* of all settings */
+#define TUNING_VERSION 2
+#define N_WORDS 13 /* of all settings */
 
 /* In the byte order of this machine, as the pipeline cache. */
 typedef struct tuning_file {

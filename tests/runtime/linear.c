@@ -63,7 +63,7 @@ uint32_t cooperative_kernels(harness *h, const repack_info *info,
 
     if (h->gpu->tier < 3)
         return 0;
-    sizes = cooperative_find_sizes(h->gpu);
+    sizes = cooperative_find_sizes(h->gpu, 0);
     out[0] = (linear_kernel){
         .n_constants = COOPERATIVE_CONSTANTS,
         .outputs_per_group = sizes.outputs,

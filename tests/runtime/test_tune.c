@@ -174,9 +174,10 @@ START_TEST(reset_removes_it)
 }
 END_TEST
 
-#define FILE_BYTES 120
+#define FILE_BYTES 128
 #define AT_WORDS 64 /* of the settings */
-#define AT_CHECKSUM 112
+#define AFTER_WORDS 116
+#define AT_CHECKSUM 120
 
 static void read_whole(uint8_t bytes[FILE_BYTES])
 {
@@ -264,7 +265,7 @@ START_TEST(impossible_values_are_ignored)
 
     store_other();
     read_whole(bytes);
-    for (size_t at = AT_WORDS; at < AT_CHECKSUM; at += 4)
+    for (size_t at = AT_WORDS; at < AFTER_WORDS; at += 4)
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
             memcpy(changed, bytes, sizeof changed);
             memcpy(changed + at, &values[i], 4);
