@@ -1,5 +1,5 @@
 /* The self-test's inside: what its checks share. selftest_tiers.c runs them, selftest.c reports;
- * selftest_weights.c, selftest_layer.c, selftest_step.c and selftest_rule.c hold the checks of the kernels;
+ * selftest_weights.c, selftest_bytes.c, selftest_layer.c, selftest_step.c and selftest_rule.c hold the checks of the kernels;
  * kernel_reference.c and verify_reference.c compute what is right.
  *
  * After the first failed call (not a failed check) `result` is set and everything here does
@@ -95,6 +95,10 @@ typedef struct head_shape {
     uint32_t n_heads, n_kv_heads, head_size, rope_size;
     otr_cache_type cache;
 } head_shape;
+/* The kernel that rounds rows of x, [rows][k], to 8 bits, on a device that uses tier 2. Returns its
+ * result, of which `values` becomes what it stands for; NULL after a failure. */
+gpu_buffer *check_quantise(selftest *t, const gpu_buffer *x, uint32_t k, uint32_t rows,
+                           double *values);
 void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first);
 void check_swiglu(selftest *t, uint32_t n, uint32_t rows);
 void check_rope(selftest *t, const head_shape *shape, uint32_t base, uint32_t rows);

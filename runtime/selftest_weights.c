@@ -143,8 +143,9 @@ typedef struct linear_kernel {
     uint32_t group_outputs;            /* of a workgroup */
     uint32_t group_rows;               /* of a workgroup in y */
     double roundings;                  /* that a term of the sum goes through at most */
-    bool uses_halfs;                   /* factors are rounded to halfs before */
-    uint32_t row_counts[7];            /* the most rows first */
+    bool uses_bytes;        /* of the rows, which are rounded to 8 bits before (tier 2) */
+    bool uses_halfs;        /* factors are rounded to halfs before */
+    uint32_t row_counts[7]; /* the most rows first */
     uint32_t n_row_counts;
 } linear_kernel;
 
@@ -154,6 +155,8 @@ typedef struct linear_check {
     uint32_t flags, max_rows;
     VkPipeline pipelines[N_TILES];
     gpu_buffer *x, *y, *bias, *state;
+    gpu_buffer *rows;          /* what the kernel reads: x, or its bytes */
+    double *inputs;            /* what they stand for */
     double *sums, *magnitudes; /* [max_rows][m] */
     uint32_t *all_rows;        /* results of the pass with the most rows */
 } linear_check;
@@ -163,13 +166,13 @@ typedef struct linear_check {
 static void linear_expected(const linear_check *c)
 {
     const matrix *w = c->w;
-    const float *x = c->x->mapped, *bias = c->bias->mapped;
+    const float *bias = c->bias->mapped;
 
     for (uint32_t r = 0; r < c->max_rows; r++)
         for (uint32_t o = 0; o < w->m; o++) {
             double sum = 0, magnitude = 0, squares = 0;
             for (uint32_t i = 0; i < w->k; i++) {
-                double value = (double)x[r * w->padded_k + i];
+                double value = c->inputs[r * w->padded_k + i];
                 double term = w->values[o * w->k + i] * value;
                 sum += term;
                 squares += term * term;
@@ -257,14 +260,15 @@ static void linear_dispatch(selftest *t, const linear_check *c, uint32_t rows)
                        w->planes[1],
                        w->planes[2],
                        w->planes[3],
-                       w->padded_k,
+                       kernel->uses_bytes ? w->padded_k / QUANTISED_BLOCK * QUANTISED_WORDS
+                                          : w->padded_k,
                        Y_STRIDE,
                        Y_OFFSET,
                        c->flags,
                        0,
                        0};
     kernel_run run = {
-        .buffers = {w->packed, c->x, c->y, c->bias},
+        .buffers = {w->packed, c->rows, c->y, c->bias},
         .state = c->state,
         .push = push,
         .push_bytes = sizeof push,
@@ -295,6 +299,20 @@ static void linear_rows(selftest *t, const linear_check *c, uint32_t rows)
     }
 }
 
+/* Random rows. The padding of x meets weights of zero: any finite number must do. */
+static void linear_fill(selftest *t, linear_check *c)
+{
+    uint64_t n = (uint64_t)c->max_rows * c->w->padded_k;
+
+    random_floats(t, c->x->mapped, n, -3, 3);
+    random_floats(t, c->bias->mapped, N_OUTPUTS, -3, 3);
+    for (uint64_t i = 0; i < n; i++)
+        c->inputs[i] = (double)((const float *)c->x->mapped)[i];
+    c->rows = c->x;
+    if (c->kernel->uses_bytes)
+        c->rows = check_quantise(t, c->x, c->w->padded_k, c->max_rows, c->inputs);
+}
+
 static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, uint32_t flags,
                    const char *variant)
 {
@@ -314,14 +332,13 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
     c.y = selftest_buffer(t, (c.max_rows + 1) * Y_STRIDE * 4);
     c.bias = selftest_buffer(t, N_OUTPUTS * 4);
     c.state = selftest_buffer(t, STATE_WORDS * 4);
+    c.inputs = selftest_memory(t, (uint64_t)c.max_rows * w->padded_k * sizeof *c.inputs);
     c.sums = selftest_memory(t, n * sizeof *c.sums);
     c.magnitudes = selftest_memory(t, n * sizeof *c.magnitudes);
     c.all_rows = selftest_memory(t, c.max_rows * Y_STRIDE * 4);
     if (t->result != OTR_OK)
         return;
-    /* The padding of x meets weights of zero: any finite number must do. */
-    random_floats(t, c.x->mapped, (uint64_t)c.max_rows * w->padded_k, -3, 3);
-    random_floats(t, c.bias->mapped, N_OUTPUTS, -3, 3);
+    linear_fill(t, &c);
     linear_expected(&c);
     for (uint32_t i = 0; i < kernel->n_row_counts && t->result == OTR_OK; i++) {
         selftest_begin(t, "%s%s rows=%u", kernel->name, variant, kernel->row_counts[i]);
@@ -360,6 +377,20 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
     snprintf(kernel.name, sizeof kernel.name, "matvec %s tier=%u%s", w->info->shader, tier,
              max_tile == 1 ? " one" : "");
     snprintf(kernel.detail, sizeof kernel.detail, "tier %u", tier);
+    return kernel;
+}
+
+/* As matvec of tier 1, with which it shares its sizes and the order of its sums. */
+static linear_kernel dot_kernel(const selftest *t, const matrix *w, uint32_t max_tile)
+{
+    linear_kernel kernel = matvec_kernel(t, w, 1, 32, max_tile);
+
+    kernel.uses_bytes = true;
+    kernel.lowest_tier = 2;
+    snprintf(kernel.shader, sizeof kernel.shader, "matvec_dot_%s", w->info->shader);
+    snprintf(kernel.name, sizeof kernel.name, "matvec_dot %s%s", w->info->shader,
+             max_tile == 1 ? " one" : "");
+    snprintf(kernel.detail, sizeof kernel.detail, "tier 2");
     return kernel;
 }
 
@@ -500,7 +531,7 @@ void check_linear(selftest *t, const linear_shape *shape)
                           : shape->flags          ? " with bias"
                                                   : "";
     uint32_t rows_per_y = shape->matvec_rows ? shape->matvec_rows : 32;
-    linear_kernel kernels[7];
+    linear_kernel kernels[9];
     uint32_t n = 0;
     matrix w;
 
@@ -509,6 +540,10 @@ void check_linear(selftest *t, const linear_shape *shape)
     for (uint32_t tier = 0; tier <= (t->gpu->tier >= 1); tier++) {
         kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 8);
         kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 1);
+    }
+    if (t->gpu->uses_dot8 && w.info->has_dot8) {
+        kernels[n++] = dot_kernel(t, &w, 8);
+        kernels[n++] = dot_kernel(t, &w, 1);
     }
     kernels[n++] = matmul_kernel(t, &w);
     if (t->gpu->tier >= 3)

@@ -91,6 +91,11 @@ static void some_weights(selftest *t)
     check_linear(t, &(linear_shape){.format = FORMAT_F32, .k = 64});
 }
 
+static void weights_of_tier_2(selftest *t)
+{
+    check_linear(t, &(linear_shape){.format = FORMAT_Q8_0, .k = 64});
+}
+
 static void a_norm(selftest *t)
 {
     check_rmsnorm(t, 64, 3, 0);
@@ -101,10 +106,13 @@ static const selftest_fault high_fault = {"matvec F32 tier=1 rows=3", 2, 4 * 7 +
 static const selftest_fault low_fault = {"matvec F32 tier=0 rows=3", 2, 4 * 7 + 3, 0x80, false};
 static const selftest_fault common_fault = {"rmsnorm n=64 rows=3", 2, 3, 0x80, false};
 
+static const selftest_fault dot_fault = {"matvec_dot Q8_0 rows=3", 1, 5, 0x40, true};
+
 static otr_result run(const selftest_fault *fault, tally *t)
 {
-    static const selftest_group groups[] = {some_weights, a_norm};
-    const selftest_plan plan = {groups, 2, fault};
+    static const selftest_group groups[] = {some_weights, a_norm, weights_of_tier_2};
+    /* The last takes long. */
+    const selftest_plan plan = {groups, fault == &dot_fault ? 3 : 2, fault};
 
     *t = (tally){.last_tier = 3};
     return selftest_run(context, device, on_result, t, &plan);
@@ -169,6 +177,28 @@ START_TEST(a_fault_of_the_tier_drops_it)
     free(path);
     close_it();
     expect_device(full, NULL);
+}
+END_TEST
+
+/* The next lower tier, not the lowest. */
+START_TEST(a_fault_of_tier_2_drops_to_tier_1)
+{
+    tally t;
+
+    open_new(folder);
+    if (context->facts[device].full_tier != 2) {
+        printf("SKIP: the device is not used at tier 2\n");
+        close_it();
+        return;
+    }
+    ck_assert_int_eq(run(&dot_fault, &t), OTR_ERROR_SELFTEST);
+    expect_message("tier 1 passes");
+    ck_assert_uint_eq(t.n_counted[2], 1);
+    ck_assert_uint_gt(t.n_checks[1], 0);
+    ck_assert_uint_eq(t.n_counted[1], 0);
+    ck_assert_uint_eq(t.n_checks[0], 0);
+    close_it();
+    expect_device(1, "'matvec_dot Q8_0 rows=3' failed");
 }
 END_TEST
 
@@ -310,6 +340,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, a_fault_of_the_tier_drops_it);
+    tcase_add_test(tcase, a_fault_of_tier_2_drops_to_tier_1);
     tcase_add_test(tcase, a_fault_of_every_tier_is_told);
     tcase_add_test(tcase, a_fault_of_another_tier_drops_nothing);
     tcase_add_test(tcase, a_test_of_tier_0_alone_keeps_nothing);
