@@ -1,6 +1,5 @@
 /* Devices: what there is and what each can do. Called by otr_context_create, and by whoever takes a
  * device from the user; the rules of choice are in device_choice.c, opening one is in gpu.c. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,55 +266,6 @@ int32_t device_lower_tier(const otr_context *context, const device_facts *facts,
     return tier - 1;
 }
 
-static void add_note(otr_device_info *info, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add_note(otr_device_info *info, const char *format, ...)
-{
-    size_t n = strlen(info->note);
-    va_list arguments;
-
-    if (n)
-        n += (size_t)snprintf(info->note + n, sizeof info->note - n, "; ");
-    if (n >= sizeof info->note)
-        return;
-    va_start(arguments, format);
-    vsnprintf(info->note + n, sizeof info->note - n, format, arguments);
-    va_end(arguments);
-}
-
-/* Lowers the tier to what a self-test found to be right. Where nothing was, tier 0 is what there is. */
-static void limit_tier(otr_context *context, otr_device_info *info, device_facts *facts)
-{
-    const tier_limit *limit = &facts->limit;
-    int32_t most;
-
-    facts->limit = tier_limit_load(context, info);
-    if (!limit->kernel[0])
-        return;
-    most = limit->tier < 0 ? 0 : limit->tier;
-    while (info->tier > most)
-        info->tier = device_lower_tier(context, facts, info->tier);
-    if (limit->tier < 0)
-        add_note(info,
-                 "its results can't be trusted: a self-test failed at every tier, at tier %d "
-                 "first in '%s'; 'outrider selftest' tests anew",
-                 (int)limit->failed_tier, limit->kernel);
-    else if (info->tier < facts->full_tier)
-        add_note(info,
-                 "used at tier %d, not %d: '%s' failed in a self-test at tier %d; 'outrider "
-                 "selftest' tests anew",
-                 (int)info->tier, (int)facts->full_tier, limit->kernel, (int)limit->failed_tier);
-}
-
-bool device_is_limited(const otr_context *context, uint32_t index)
-{
-    const device_facts *facts = &context->facts[index];
-
-    return facts->limit.kernel[0] &&
-           (facts->limit.tier < 0 || context->devices[index].tier < facts->full_tier);
-}
-
 bool device_meets_minimum(otr_device_info *info, const VkPhysicalDeviceProperties *properties,
                           uint32_t queue_family)
 {
@@ -410,7 +360,7 @@ static otr_result inspect_device(otr_context *context, uint32_t index)
         goto end;
     }
     info->tier = facts->full_tier = kernel_tier(context, facts);
-    limit_tier(context, info, facts);
+    tier_limit_apply(context, index);
 end:
     context_log(context, OTR_LOG_DEBUG, "device %u: %s, %s %s, tier %d (hardware %d)%s%s", index,
                 info->name, info->driver_name, info->driver_info, (int)info->tier,

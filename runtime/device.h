@@ -41,8 +41,6 @@ typedef struct device_facts {
     uint32_t pci_domain, pci_bus, pci_device, pci_function;
 } device_facts;
 
-/* Whether a failed self-test says something against the device as it is used: its note. */
-bool device_is_limited(const otr_context *context, uint32_t index);
 /* The next lower tier whose kernels differ; -1 below 0. */
 int32_t device_lower_tier(const otr_context *context, const device_facts *facts, int32_t tier);
 

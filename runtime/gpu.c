@@ -244,7 +244,7 @@ static otr_result open_gpu(otr_context *context, uint32_t index, int32_t tier, b
         result = create_gpu(context, index, tier, &g);
         if (result)
             goto end;
-        if (device_is_limited(context, index) && tier == context->devices[index].tier)
+        if (tier_limit_applies(context, index) && tier == context->devices[index].tier)
             context_log(context, OTR_LOG_WARNING, "device %u (%s): %s", index,
                         context->devices[index].name, context->devices[index].note);
         g->separate = separate;

@@ -2,7 +2,9 @@
 #include "tier_limit.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -109,4 +111,54 @@ void tier_limit_remove(otr_context *context, const otr_device_info *info)
     if (path && unlink(path) < 0 && errno != ENOENT && errno != ENOTDIR)
         context_log(context, OTR_LOG_WARNING, "%s can't be removed: %s", path, strerror(errno));
     free(path);
+}
+
+/* ------------------------------------------------------------------------- on listed devices */
+
+static void add_note(otr_device_info *info, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add_note(otr_device_info *info, const char *format, ...)
+{
+    size_t n = strlen(info->note);
+    va_list arguments;
+
+    if (n)
+        n += (size_t)snprintf(info->note + n, sizeof info->note - n, "; ");
+    if (n >= sizeof info->note)
+        return;
+    va_start(arguments, format);
+    vsnprintf(info->note + n, sizeof info->note - n, format, arguments);
+    va_end(arguments);
+}
+
+void tier_limit_apply(otr_context *context, uint32_t index)
+{
+    otr_device_info *info = &context->devices[index];
+    device_facts *facts = &context->facts[index];
+    const tier_limit *limit = &facts->limit;
+
+    facts->limit = tier_limit_load(context, info);
+    if (!limit->kernel[0])
+        return;
+    while (info->tier > (limit->tier < 0 ? 0 : limit->tier))
+        info->tier = device_lower_tier(context, facts, info->tier);
+    if (limit->tier < 0)
+        add_note(info,
+                 "its results can't be trusted: a self-test failed at every tier, at tier %d "
+                 "first in '%s'; 'outrider selftest' tests anew",
+                 (int)limit->failed_tier, limit->kernel);
+    else if (info->tier < facts->full_tier)
+        add_note(info,
+                 "used at tier %d, not %d: '%s' failed in a self-test at tier %d; 'outrider "
+                 "selftest' tests anew",
+                 (int)info->tier, (int)facts->full_tier, limit->kernel, (int)limit->failed_tier);
+}
+
+bool tier_limit_applies(const otr_context *context, uint32_t index)
+{
+    const device_facts *facts = &context->facts[index];
+
+    return facts->limit.kernel[0] &&
+           (facts->limit.tier < 0 || context->devices[index].tier < facts->full_tier);
 }

@@ -19,4 +19,10 @@ tier_limit tier_limit_load(otr_context *context, const otr_device_info *info);
 bool tier_limit_store(otr_context *context, const otr_device_info *info, const tier_limit *limit);
 void tier_limit_remove(otr_context *context, const otr_device_info *info);
 
+/* Loads a listed device's limit, lowers its tier to it and adds a note. Where no tier passed, tier 0 is
+ * what there is. */
+void tier_limit_apply(otr_context *context, uint32_t index);
+/* Whether a limit says something against the device as it is used. */
+bool tier_limit_applies(const otr_context *context, uint32_t index);
+
 #endif

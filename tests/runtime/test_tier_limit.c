@@ -291,7 +291,7 @@ START_TEST(damaged_files_are_ignored)
         bytes[i < n ? i : 0] ^= 0x5a;
         open_new(folder);
         ck_assert_int_eq(context->devices[device].tier, full);
-        ck_assert(!device_is_limited(context, device));
+        ck_assert(!tier_limit_applies(context, device));
         ck_assert(capture_has(&log_of_test, "1 what a failed self-test left in "));
         close_it();
     }
@@ -311,7 +311,7 @@ START_TEST(impossible_limits_are_ignored)
         store(limits[i]);
         open_new(folder);
         ck_assert(capture_has(&log_of_test, "is not possible"));
-        ck_assert(!device_is_limited(context, device));
+        ck_assert(!tier_limit_applies(context, device));
         close_it();
     }
 }
