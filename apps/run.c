@@ -28,7 +28,8 @@
 struct settings {
     const char *model, *draft, *prompt, *file, *device, *draft_device, *trace;
     otr_cache_type cache_type;
-    int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max, schedule, drafter, verify;
+    int64_t n_predict, top_k, repeat_last_n, seed, n_ctx, draft_max, schedule, drafter, verify,
+        draft_queue;
     double temperature, top_p, min_p, repeat_penalty;
     option_list stop;
     bool escape, display_prompt, ignore_eos, json, quiet, verbose, validation;
@@ -95,6 +96,9 @@ static const option options[] = {
     {{"-devd", "--draft-device", "--device-draft"}, OPTION_TEXT, AT(draft_device), "NAME", 0, 0,
      "the draft's device; the target's own is opened a second time,\n"
      "so that both run at once (default: shared with the target)"},
+    {{"--draft-queue"}, OPTION_CHOICE, AT(draft_queue), "own|shared", 0, 0,
+     "on a shared device: a queue of its own where there are two,\n"
+     "so that both can run at once, or the target's (default own)"},
     {{"--trace"}, OPTION_TEXT, AT(trace), "FILE", 0, 0,
      "write what was drafted and accepted, token by token, for\n"
      "'outrider simulate'"},
@@ -342,6 +346,8 @@ static int generate(engine *e, const struct settings *settings, const text *prom
     params.n_stop_strings = settings->stop.n;
     session_params.n_ctx = (uint32_t)settings->n_ctx;
     session_params.cache_type = settings->cache_type;
+    if (settings->draft_queue)
+        session_params.draft_queue = (otr_draft_queue)(settings->draft_queue - 1);
     result = otr_session_create(e->target, e->draft, &session_params, &session);
     if (result != OTR_OK) {
         code = fail_result(&e->log, e->context, result);

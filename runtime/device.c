@@ -61,28 +61,15 @@ static bool has_extension(const struct extension_list *extensions, const char *n
     return false;
 }
 
-/* Family whose queue we use: one for compute without graphics where there is one, because there the
- * desktop's frames don't stand in line with ours. DEVICE_NONE without any for compute. */
-static uint32_t choose_queue_family(const otr_device_info *info)
-{
-    uint32_t best = DEVICE_NONE;
-
-    for (uint32_t i = 0; i < info->n_queue_families; i++) {
-        if (!info->queue_families[i].compute || info->queue_families[i].n_queues == 0)
-            continue;
-        if (best == DEVICE_NONE ||
-            (info->queue_families[best].graphics && !info->queue_families[i].graphics))
-            best = i;
-    }
-    return best;
-}
-
 static void inspect_queues(otr_context *context, VkPhysicalDevice physical, otr_device_info *info,
                            device_facts *facts)
 {
     VkQueueFamilyProperties families[OTR_MAX_QUEUE_FAMILIES];
-    uint32_t n = OTR_MAX_QUEUE_FAMILIES;
+    uint32_t n = 0;
 
+    /* SwiftShader fills as many as there is room for, and has one. */
+    context->vk.vkGetPhysicalDeviceQueueFamilyProperties(physical, &n, NULL);
+    n = n < OTR_MAX_QUEUE_FAMILIES ? n : OTR_MAX_QUEUE_FAMILIES;
     context->vk.vkGetPhysicalDeviceQueueFamilyProperties(physical, &n, families);
     info->n_queue_families = n;
     for (uint32_t i = 0; i < n; i++) {
@@ -94,9 +81,9 @@ static void inspect_queues(otr_context *context, VkPhysicalDevice physical, otr_
         info->queue_families[i].transfer = (flags & (VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT |
                                                      VK_QUEUE_GRAPHICS_BIT)) != 0;
     }
-    facts->queue_family = choose_queue_family(info);
-    if (facts->queue_family != DEVICE_NONE)
-        info->timestamp_valid_bits = families[facts->queue_family].timestampValidBits;
+    device_choose_queues(info, facts->queue_families);
+    if (facts->queue_families[0] != DEVICE_NONE)
+        info->timestamp_valid_bits = families[facts->queue_families[0]].timestampValidBits;
 }
 
 static void inspect_heaps(otr_context *context, VkPhysicalDevice physical, otr_device_info *info)
@@ -355,7 +342,7 @@ static otr_result inspect_device(otr_context *context, uint32_t index)
     if (facts->api_version >= VK_API_VERSION_1_1)
         inspect_features(context, physical, &extensions, info, facts);
     inspect_cooperative(context, physical, &extensions, &properties.limits, info, facts);
-    if (!device_meets_minimum(info, &properties, facts->queue_family)) {
+    if (!device_meets_minimum(info, &properties, facts->queue_families[0])) {
         info->tier = facts->hardware_tier = -1;
         goto end;
     }

@@ -20,10 +20,10 @@ typedef struct device_facts {
     /* What the hardware could do, 0..3. otr_device_info.tier says what kernels exist for. Tier 3
      * doesn't say that there are the dot products of tier 2. */
     int32_t hardware_tier;
-    int32_t full_tier;             /* otr_device_info.tier without the limit */
-    tier_limit limit;              /* of a failed self-test */
-    cooperative_shape cooperative; /* that tier 3 uses; m is 0 below it */
-    uint32_t queue_family;
+    int32_t full_tier;                  /* otr_device_info.tier without the limit */
+    tier_limit limit;                   /* of a failed self-test */
+    cooperative_shape cooperative;      /* that tier 3 uses; m is 0 below it */
+    uint32_t queue_families[2];         /* of target and draft, by device_choose_queues */
     uint32_t subgroup_size;             /* 0: unknown */
     uint32_t min_subgroup_size;         /* that pipelines can have; 0: unknown */
     uint32_t max_workgroup_subgroups;   /* of pipelines that require subgroup_size */
@@ -53,6 +53,12 @@ otr_result devices_enumerate(otr_context *context);
 uint32_t device_choose(const otr_device_info *infos, uint32_t n);
 /* Sets same_as of each device that is a GPU listed before under another driver. */
 void devices_mark_same(otr_device_info *infos, const device_facts *facts, uint32_t n);
+/* Families of the target's queue and the draft's. The first is one for compute without graphics
+ * where there is one, because there the desktop's frames don't stand in line with ours. The second
+ * is the same where that has two queues, so that both lanes can share a submission when they take
+ * turns; else another for compute; else again the first, with one queue. DEVICE_NONE twice without
+ * any for compute. */
+void device_choose_queues(const otr_device_info *info, uint32_t families[2]);
 /* What the device lacks to be used at all, written to info->problem; true when it lacks nothing. */
 bool device_meets_minimum(otr_device_info *info, const VkPhysicalDeviceProperties *properties,
                           uint32_t queue_family);
@@ -69,9 +75,10 @@ bool device_match(const otr_device_info *infos, uint32_t n, const char *selector
 
 typedef struct gpu_queue {
     VkQueue queue;
+    uint32_t family;
     pthread_mutex_t lock; /* held around vkQueueSubmit */
 } gpu_queue;
-#define GPU_MAX_QUEUES 2 /* of one family: one for each lane */
+#define GPU_MAX_QUEUES 2 /* one for each lane */
 
 typedef struct gpu {
     otr_context *context;
@@ -89,7 +96,9 @@ typedef struct gpu {
     struct VolkDeviceTable vk;
     gpu_queue queues[GPU_MAX_QUEUES]; /* [n_queues] */
     uint32_t n_queues;
-    uint32_t queue_family;
+    /* The queues are of two families: a command buffer is for one of them only. Buffers are for
+     * both. */
+    bool has_two_families;
     bool separate; /* not shared: a device of its own for one model */
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceLimits limits;

@@ -1,6 +1,6 @@
 /* Which device: the default, the same GPU under two drivers, and finding one by what the user
- * wrote. Functions of the device list alone, so that tests can make up lists. Called by device.c.
- */
+ * wrote; and which of its queues. Functions of the device list alone, so that tests can make up
+ * lists. Called by device.c. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,4 +205,32 @@ bool device_match(const otr_device_info *infos, uint32_t n, const char *selector
     }
     free(matches);
     return ok;
+}
+
+/* ----------------------------------------------------------------------------------- queues */
+
+/* The family for compute, one without graphics first, other than `except`; DEVICE_NONE without. */
+static uint32_t compute_family(const otr_device_info *info, uint32_t except)
+{
+    uint32_t best = DEVICE_NONE;
+
+    for (uint32_t i = 0; i < info->n_queue_families; i++) {
+        if (i == except || !info->queue_families[i].compute ||
+            info->queue_families[i].n_queues == 0)
+            continue;
+        if (best == DEVICE_NONE ||
+            (info->queue_families[best].graphics && !info->queue_families[i].graphics))
+            best = i;
+    }
+    return best;
+}
+
+void device_choose_queues(const otr_device_info *info, uint32_t families[2])
+{
+    families[0] = families[1] = compute_family(info, DEVICE_NONE);
+    if (families[0] == DEVICE_NONE || info->queue_families[families[0]].n_queues > 1)
+        return;
+    uint32_t other = compute_family(info, families[0]);
+    if (other != DEVICE_NONE)
+        families[1] = other;
 }

@@ -69,21 +69,23 @@ static otr_result create_device(gpu *g)
         /* Bounds checks cost time: kernels must not need them, and validation shows if they do. */
         .features.robustBufferAccess = context->validation && facts->has_robust_access,
     };
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-        .queueFamilyIndex = g->queue_family,
-        .queueCount = g->n_queues,
-        .pQueuePriorities = priorities,
-    };
+    VkDeviceQueueCreateInfo queues[GPU_MAX_QUEUES];
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = &features,
-        .queueCreateInfoCount = 1,
-        .pQueueCreateInfos = &queue,
+        .pQueueCreateInfos = queues,
         .ppEnabledExtensionNames = extensions,
     };
     VkResult result;
 
+    info.queueCreateInfoCount = g->has_two_families ? 2 : 1;
+    for (uint32_t i = 0; i < info.queueCreateInfoCount; i++)
+        queues[i] = (VkDeviceQueueCreateInfo){
+            .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+            .queueFamilyIndex = g->queues[i].family,
+            .queueCount = g->has_two_families ? 1 : g->n_queues,
+            .pQueuePriorities = priorities,
+        };
     if (size_control && facts->subgroup_control_is_extension)
         extensions[info.enabledExtensionCount++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
     if (g->has_statistics)
@@ -106,7 +108,8 @@ static otr_result create_device(gpu *g)
                                g->info->name);
     }
     for (uint32_t i = 0; i < g->n_queues; i++)
-        g->vk.vkGetDeviceQueue(g->device, g->queue_family, i, &g->queues[i].queue);
+        g->vk.vkGetDeviceQueue(g->device, g->queues[i].family, g->has_two_families ? 0 : i,
+                               &g->queues[i].queue);
     return OTR_OK;
 }
 
@@ -172,6 +175,17 @@ static void destroy_gpu(gpu *g)
     free(g);
 }
 
+static void choose_queues(gpu *g)
+{
+    const uint32_t *families = g->facts->queue_families;
+
+    g->has_two_families = families[0] != families[1];
+    g->n_queues = g->has_two_families ? 2 : g->info->queue_families[families[0]].n_queues;
+    g->n_queues = g->n_queues < GPU_MAX_QUEUES ? g->n_queues : GPU_MAX_QUEUES;
+    for (uint32_t i = 0; i < GPU_MAX_QUEUES; i++)
+        g->queues[i].family = families[i];
+}
+
 void gpu_describe(otr_context *context, uint32_t index, int32_t tier, gpu *g)
 {
     VkPhysicalDeviceProperties properties;
@@ -181,9 +195,7 @@ void gpu_describe(otr_context *context, uint32_t index, int32_t tier, gpu *g)
     g->facts = &context->facts[index];
     g->uses_dot8 = context->dot8 && g->tier >= 2 && g->facts->has_dot8;
     g->physical = context->physical[index];
-    g->queue_family = g->facts->queue_family;
-    g->n_queues = g->info->queue_families[g->queue_family].n_queues;
-    g->n_queues = g->n_queues < GPU_MAX_QUEUES ? g->n_queues : GPU_MAX_QUEUES;
+    choose_queues(g);
     g->subgroup_size = g->facts->subgroup_size;
     g->has_statistics = context->statistics && g->facts->has_pipeline_statistics;
     g->is_cpu = g->info->type == OTR_DEVICE_CPU;

@@ -15,7 +15,7 @@ static VkResult create_commands(kernel_runner *r)
     gpu *g = r->gpu;
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = g->queue_family,
+        .queueFamilyIndex = g->queues[0].family,
     };
     VkCommandBufferAllocateInfo commands = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,

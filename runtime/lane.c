@@ -250,7 +250,7 @@ static otr_result create_pools(lane *l)
     };
     VkCommandPoolCreateInfo commands = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = g->queue_family,
+        .queueFamilyIndex = g->queues[l->place.queue].family,
     };
     VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkResult result = g->vk.vkCreateDescriptorPool(g->device, &descriptors, NULL, &l->descriptors);

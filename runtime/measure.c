@@ -171,7 +171,7 @@ otr_result otr_session_measure_copy(otr_session *s, double *bytes_per_second)
         return OTR_ERROR_INVALID_ARGUMENT;
     VkCommandPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = s->gpu->queue_family,
+        .queueFamilyIndex = s->gpu->queues[0].family,
     };
     VkCommandPool pool = VK_NULL_HANDLE;
     VkResult created = s->gpu->vk.vkCreateCommandPool(s->gpu->device, &info, NULL, &pool);

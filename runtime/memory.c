@@ -101,12 +101,16 @@ static uint64_t largest_heap(const gpu *g)
 otr_result gpu_buffer_create(gpu *g, uint64_t size, enum memory_use use, const char *name,
                              gpu_buffer *out)
 {
+    const uint32_t *families = g->facts->queue_families;
+    const bool is_shared = families[0] != families[1];
     VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
                  VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                  VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-        .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
+        .sharingMode = is_shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = is_shared ? 2 : 0,
+        .pQueueFamilyIndices = families,
     };
     VkMemoryRequirements requirements;
     otr_result result = OTR_OK;
@@ -178,7 +182,7 @@ otr_result uploader_create(gpu *g, uint64_t staging_bytes, uploader *out)
     VkCommandPoolCreateInfo pool_info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-        .queueFamilyIndex = g->queue_family,
+        .queueFamilyIndex = g->queues[0].family,
     };
     VkCommandBufferAllocateInfo commands_info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,

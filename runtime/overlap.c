@@ -1,8 +1,11 @@
 /* How much of the draft's work disappears behind the target's: both alone and together, on the lanes
- * of a session as they are. Called when a session begins and by `outrider devices --overlap`. */
+ * of a session as they are. Called when a session begins that has no stored result
+ * (overlap_file.h), and by `outrider devices --overlap`. */
 #include "overlap.h"
 
 #include <string.h>
+
+#include "overlap_file.h"
 
 #define N_REPEATS 3
 
@@ -97,6 +100,8 @@ otr_result overlap_measure(otr_session *s, otr_overlap *out)
         result = session_prefill(s, s->draft, s->n_tokens, NULL, NULL);
     if (result == OTR_OK)
         result = measure_cases(s, out);
+    if (result == OTR_OK)
+        overlap_file_store(s, out);
     session_cut_draft(s, s->n_tokens - 1);
     s->last_row = -1; /* the target's x buffer was written */
     if (is_empty)

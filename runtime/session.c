@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "overlap.h"
+#include "overlap_file.h"
 #include "params.h"
 #include "verify.h"
 
@@ -286,32 +287,34 @@ bool session_lanes_are_apart(const otr_session *s)
 static otr_result learn_overlap(otr_session *s)
 {
     otr_overlap overlap = {.size = sizeof overlap};
+    otr_result result = OTR_OK;
 
     if (s->n_ctx < OVERLAP_ROOM + 1)
         return OTR_OK;
-    otr_result result = overlap_measure(s, &overlap);
+    bool is_stored = overlap_file_load(s, &overlap);
+    if (!is_stored)
+        result = overlap_measure(s, &overlap);
     s->controller.overlap = overlap.overlap;
     controller_record_pass(&s->controller, OVERLAP_ROWS, overlap.target_seconds * 1e3);
     controller_record_draft_step(&s->controller, overlap.draft_seconds * 1e3 / OVERLAP_STEPS);
     context_log(s->context, OTR_LOG_INFO,
-                "target %.2f ms, draft %.2f ms, together %.2f ms: overlap %.2f",
-                overlap.target_seconds * 1e3, overlap.draft_seconds * 1e3,
-                overlap.together_seconds * 1e3, overlap.overlap);
+                "%starget %.2f ms, draft %.2f ms, together %.2f ms: overlap %.2f",
+                is_stored ? "measured before: " : "", overlap.target_seconds * 1e3,
+                overlap.draft_seconds * 1e3, overlap.together_seconds * 1e3, overlap.overlap);
     return result;
 }
 
-/* On the last queue of the target's device, or on a device of its own. */
-static otr_result create_draft(otr_session *s, lane_params *params)
+/* On the target's device, its last queue or the target's, or on a device of its own. */
+static otr_result create_draft(otr_session *s, lane_params *params, otr_draft_queue queue)
 {
     gpu *g = s->draft_model->gpu;
     tuning own;
 
-    s->joined = g == s->gpu;
-    params->queue = g->n_queues - 1;
-    if (!s->joined) {
+    params->queue = g == s->gpu && queue == OTR_DRAFT_QUEUE_OWN ? g->n_queues - 1 : 0;
+    s->joined = g == s->gpu && (params->queue == 0 || !g->has_two_families);
+    if (g != s->gpu) {
         own = tuning_find(g);
         params->tuning = &own;
-        params->queue = 0;
     }
     return chain_create(s, params);
 }
@@ -335,6 +338,9 @@ otr_result session_create(otr_model *target, otr_model *draft, const otr_session
     if (p.cache_type != OTR_CACHE_F16 && p.cache_type != OTR_CACHE_Q8_0)
         return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
                             "otr_session_create: cache_type %d", (int)p.cache_type);
+    if (p.draft_queue != OTR_DRAFT_QUEUE_OWN && p.draft_queue != OTR_DRAFT_QUEUE_SHARED)
+        return context_fail(target->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_session_create: draft_queue %d", (int)p.draft_queue);
     result = check_pair(target, draft);
     if (result == OTR_OK)
         result = check_cache_type(target, p.cache_type);
@@ -375,7 +381,7 @@ otr_result session_create(otr_model *target, otr_model *draft, const otr_session
     if (result == OTR_OK)
         result = lane_create(target, &shape, &s->exchange.block, &s->target);
     if (result == OTR_OK && draft)
-        result = create_draft(s, &shape);
+        result = create_draft(s, &shape, p.draft_queue);
     if (result == OTR_OK)
         result = verify_create(s);
     if (result == OTR_OK)

@@ -67,7 +67,7 @@ otr_result verify_create(otr_session *s)
 {
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = s->gpu->queue_family,
+        .queueFamilyIndex = s->gpu->queues[0].family,
     };
     VkResult created = s->gpu->vk.vkCreateCommandPool(s->gpu->device, &pool, NULL, &s->pool);
     otr_result result;

@@ -76,7 +76,8 @@ static otr_result check(const otr_session *s, const otr_generate_params *p)
     if (!s->joined)
         return context_fail(s->context, OTR_ERROR_UNSUPPORTED,
                             "verification by '%s' needs target and draft on one device and queue "
-                            "family; use coupled verification for two",
+                            "family; use coupled verification for two devices, or let the draft "
+                            "share the target's queue",
                             name);
     return OTR_OK;
 }

@@ -131,6 +131,7 @@ START_TEST(test_same_text_of_schedules)
         {"--schedule", "pipelined", "--draft-device", "0"},
         {"--schedule", "serial", "--draft-device", "0"},
         {"--draft-device", "0", "--drafter", "both"},
+        {"--draft-queue", "shared", "--schedule", "pipelined"},
     };
     json_t *plain = parse(RUN_MODELS("--json", "-q", "-p", PROMPT, "-n", "16", "-s", "3",
                                      "--ignore-eos", "--draft-max", "0"),
@@ -158,6 +159,47 @@ END_TEST
 static char trace_path[] = "/tmp/outrider-trace-XXXXXX";
 
 /* A trace has a line for each token and can be simulated; --verbose tells of each block. */
+/* Of the target's distribution: the same for a seed, at temperature 0 the target's own. */
+START_TEST(test_rules_of_verification)
+{
+    static const char *const rules[] = {"rejection", "block"};
+    json_t *plain = parse(RUN_MODELS("--json", "-q", "-p", PROMPT, "-n", "24", "--temp", "0",
+                                     "--ignore-eos", "--draft-max", "0"),
+                          0);
+
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        json_t *sampled[2],
+            *greedy = parse(RUN_MODELS("--json", "-q", "-p", PROMPT, "-n", "24", "--temp", "0",
+                                       "--ignore-eos", "--draft-max", "4", "--verify", rules[i]),
+                            0);
+        for (int k = 0; k < 2; k++)
+            sampled[k] = parse(RUN_MODELS("--json", "-q", "-p", PROMPT, "-n", "24", "--temp", "1",
+                                          "-s", "7", "--ignore-eos", "--draft-max", "4", "--verify",
+                                          rules[i]),
+                               0);
+        ck_assert(json_equal(json_object_get(greedy, "tokens"), json_object_get(plain, "tokens")));
+        ck_assert(json_equal(json_object_get(sampled[0], "tokens"),
+                             json_object_get(sampled[1], "tokens")));
+        ck_assert_uint_eq(json_array_size(json_object_get(sampled[0], "tokens")), 24);
+        ck_assert_int_gt(integer(json_object_get(sampled[0], "stats"), "accepted"), 0);
+        json_decref(sampled[0]);
+        json_decref(sampled[1]);
+        json_decref(greedy);
+        EXPECT_REFUSED(RUN_MODELS("--json", "-p", "x", "--draft-max", "4", "--verify", rules[i],
+                                  "--schedule", "pipelined"),
+                       3, rules[i], "serial");
+        EXPECT_REFUSED(RUN_MODELS("--json", "-p", "x", "--draft-max", "4", "--verify", rules[i],
+                                  "--drafter", "ngram"),
+                       3, rules[i], "n-gram");
+        EXPECT_REFUSED(RUN_MODELS("--json", "-p", "x", "--draft-max", "4", "--verify", rules[i],
+                                  "--draft-device", "0"),
+                       3, rules[i], "share");
+    }
+    json_decref(plain);
+    EXPECT_REFUSED(RUN_MODELS("--verify", "Block", "-p", "x"), 2, "coupled|rejection|block");
+}
+END_TEST
+
 START_TEST(test_trace)
 {
     int file = mkstemp(trace_path);
@@ -518,21 +560,14 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_json,
-        test_same_text,
-        test_text_form,
-        test_trace,
-        test_lengths,
-        test_stop,
-        test_prompt_sources,
-        test_random_seed,
-        test_interrupt,
-        test_interrupt_json,
-        test_output_goes_away,
-        test_refused,
-        test_cache_not_writable,
-        test_validation,
-        NULL,
+        test_json,           test_same_text,
+        test_text_form,      test_rules_of_verification,
+        test_trace,          test_lengths,
+        test_stop,           test_prompt_sources,
+        test_random_seed,    test_interrupt,
+        test_interrupt_json, test_output_goes_away,
+        test_refused,        test_cache_not_writable,
+        test_validation,     NULL,
     };
     const TTest *const long_tests[] = {test_same_text_of_schedules, test_cache_disk_full, NULL};
 

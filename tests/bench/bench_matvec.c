@@ -179,7 +179,7 @@ int main(int argc, char **argv)
                                      .poolSizeCount = 2,
                                      .pPoolSizes = sizes};
     VkCommandPoolCreateInfo cp = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                  .queueFamilyIndex = g->queue_family};
+                                  .queueFamilyIndex = g->queues[0].family};
     VkFenceCreateInfo fc = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkDescriptorSetAllocateInfo da = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
                                       .descriptorSetCount = 1,

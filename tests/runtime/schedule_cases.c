@@ -8,14 +8,23 @@
 /* --------------------------------------------------------------------------- what is set up */
 
 const struct kind kinds[] = {
-    {MODEL_STORIES, MODEL_STORIES, SHARED},    {MODEL_STORIES, MODEL_STORIES, SEPARATE},
-    {MODEL_TARGET, MODEL_DRAFT, SEPARATE},     {MODEL_TARGET, MODEL_RANDOM_DRAFT, SEPARATE},
-    {MODEL_TARGET, MODEL_DRAFT, OTHER_DEVICE}, {MODEL_STORIES, MODEL_STORIES, SWAPPED_DEVICES},
+    {MODEL_STORIES, MODEL_STORIES, SHARED},       {MODEL_STORIES, MODEL_STORIES, TWO_QUEUES},
+    {MODEL_STORIES, MODEL_STORIES, TWO_FAMILIES}, {MODEL_STORIES, MODEL_STORIES, SEPARATE},
+    {MODEL_TARGET, MODEL_DRAFT, SEPARATE},        {MODEL_TARGET, MODEL_RANDOM_DRAFT, SEPARATE},
+    {MODEL_TARGET, MODEL_DRAFT, OTHER_DEVICE},    {MODEL_STORIES, MODEL_STORIES, SWAPPED_DEVICES},
 };
 
 otr_context *context;
 otr_model *target, *draft;
 otr_session *session;
+
+static void pretend_two_queues(gpu *g, bool has_two_families)
+{
+    g->queues[1].queue = g->queues[0].queue;
+    g->queues[1].family = g->queues[0].family;
+    g->n_queues = 2;
+    g->has_two_families = has_two_families;
+}
 
 void open_kind(const struct kind *k, uint32_t n_ctx)
 {
@@ -25,6 +34,8 @@ void open_kind(const struct kind *k, uint32_t n_ctx)
     target = load_model_on(context, k->target, swapped ? "SwiftShader" : NULL, false);
     draft = load_model_on(context, k->draft, k->place == OTHER_DEVICE ? "SwiftShader" : NULL,
                           k->place == SEPARATE);
+    if (k->place == TWO_QUEUES || k->place == TWO_FAMILIES)
+        pretend_two_queues(target->gpu, k->place == TWO_FAMILIES);
     session = open_session(target, draft, n_ctx);
 }
 

@@ -9,13 +9,16 @@
 #define MAX_PROMPT 220
 #define MAX_OUTPUT 40
 
-enum place { SHARED, SEPARATE, OTHER_DEVICE, SWAPPED_DEVICES };
+/* TWO_QUEUES, TWO_FAMILIES: a shared device is told that it has them, and both lanes' queues are its
+ * one; everything else is as with two. */
+enum place { SHARED, TWO_QUEUES, TWO_FAMILIES, SEPARATE, OTHER_DEVICE, SWAPPED_DEVICES };
 
 struct kind {
     const char *target, *draft;
     enum place place;
 };
-#define N_KINDS 4            /* on one device */
+#define N_KINDS 6            /* on one device */
+#define N_STORIES_KINDS 4    /* of these the first, with a small model */
 #define N_TWO_DEVICE_KINDS 2 /* behind them */
 extern const struct kind kinds[];
 

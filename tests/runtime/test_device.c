@@ -80,6 +80,7 @@ START_TEST(devices_are_described)
         ck_assert_uint_ge(info.max_storage_binding_bytes, 1u << 27);
         ck_assert_uint_gt(info.n_heaps, 0);
         ck_assert_uint_gt(info.heaps[0].size_bytes, 0);
+        ck_assert_uint_eq(info.n_queue_families, 1);
         for (uint32_t q = 0; q < info.n_queue_families; q++)
             has_compute |= info.queue_families[q].compute && info.queue_families[q].n_queues > 0;
         ck_assert(has_compute);
@@ -306,6 +307,54 @@ START_TEST(weak_device_is_not_opened)
     check_message(context, "can't be used: it has no queue for compute work");
     ck_assert_int_eq(otr_device_find(context, NULL, &index), OTR_ERROR_NO_DEVICE);
     check_message(context, "has no queue for compute work");
+    otr_context_destroy(&context);
+}
+END_TEST
+
+static uint32_t n_asked_queues, asked_families[GPU_MAX_QUEUES], n_asked_of_families;
+
+/* A driver that only notes which queues are asked for. */
+static VkResult VKAPI_CALL note_queues(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                                       const VkAllocationCallbacks *allocator, VkDevice *device)
+{
+    n_asked_queues = info->queueCreateInfoCount;
+    for (uint32_t i = 0; i < n_asked_queues && i < GPU_MAX_QUEUES; i++) {
+        asked_families[i] = info->pQueueCreateInfos[i].queueFamilyIndex;
+        n_asked_of_families += info->pQueueCreateInfos[i].queueCount;
+    }
+    return VK_ERROR_INITIALIZATION_FAILED;
+}
+
+static VkResult VKAPI_CALL note_sharing(VkDevice device, const VkBufferCreateInfo *info,
+                                        const VkAllocationCallbacks *allocator, VkBuffer *buffer)
+{
+    ck_assert_int_eq(info->sharingMode, VK_SHARING_MODE_CONCURRENT);
+    ck_assert_uint_eq(info->queueFamilyIndexCount, 2);
+    ck_assert_uint_eq(info->pQueueFamilyIndices[0], 2);
+    ck_assert_uint_eq(info->pQueueFamilyIndices[1], 0);
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+/* No software device has two: one queue of each is asked for, and buffers that both may use. */
+START_TEST(queues_of_two_families_are_opened)
+{
+    otr_context *context = capture_context(&log_of_test, false, "");
+    gpu *g = open_default(context), *other;
+    device_facts *facts = &context->facts[g->index];
+    gpu_buffer buffer;
+
+    facts->queue_families[0] = 2;
+    facts->queue_families[1] = 0;
+    context->vk.vkCreateDevice = note_queues;
+    ck_assert_int_ne(gpu_open(context, g->index, true, &other), OTR_OK);
+    ck_assert_uint_eq(n_asked_queues, 2);
+    ck_assert_uint_eq(asked_families[0], 2);
+    ck_assert_uint_eq(asked_families[1], 0);
+    ck_assert_uint_eq(n_asked_of_families, 2);
+    g->vk.vkCreateBuffer = note_sharing;
+    ck_assert_int_eq(gpu_buffer_create(g, 64, MEMORY_DEVICE, "of both", &buffer),
+                     OTR_ERROR_OUT_OF_MEMORY);
+    gpu_close(&g);
     otr_context_destroy(&context);
 }
 END_TEST
@@ -541,6 +590,7 @@ int main(void)
     tcase_set_timeout(devices, 60);
     tcase_add_test(devices, gpus_are_shared);
     tcase_add_test(devices, weak_device_is_not_opened);
+    tcase_add_test(devices, queues_of_two_families_are_opened);
     tcase_add_test(devices, uploads_round_trip);
     tcase_add_test(devices, contexts_in_threads_are_apart);
     tcase_add_test(devices, too_large_buffers_are_refused);

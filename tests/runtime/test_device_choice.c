@@ -48,6 +48,45 @@ START_TEST(default_follows_the_order)
 }
 END_TEST
 
+START_TEST(queues_follow_the_order)
+{
+    enum { N = 4 };
+    const struct {
+        struct {
+            uint32_t n_queues;
+            bool compute, graphics;
+        } families[N];
+        uint32_t expected[2];
+    } cases[] = {
+        {{{1, true, true}}, {0, 0}},                     /* lavapipe */
+        {{{16, true, true}, {2, false, false}}, {0, 0}}, /* no family for compute alone */
+        {{{16, true, true}, {2, false, false}, {8, true, false}}, {2, 2}}, /* NVIDIA */
+        {{{1, true, true}, {4, true, false}, {2, false, false}}, {1, 1}},  /* AMD */
+        {{{1, true, true}, {1, true, false}}, {1, 0}}, /* Intel with a compute engine */
+        {{{4, true, true}, {1, true, false}}, {1, 0}},
+        {{{1, true, true}, {1, true, true}}, {0, 1}},
+        {{{1, true, true}, {0, true, false}}, {0, 0}},
+        {{{1, false, true}, {1, true, false}, {1, true, true}, {1, true, false}}, {1, 3}},
+        {{{1, false, true}}, {DEVICE_NONE, DEVICE_NONE}},
+        {{{0}}, {DEVICE_NONE, DEVICE_NONE}},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        otr_device_info info = DISCRETE;
+        uint32_t families[2];
+        info.n_queue_families = N;
+        for (uint32_t f = 0; f < N; f++) {
+            info.queue_families[f].n_queues = cases[i].families[f].n_queues;
+            info.queue_families[f].compute = cases[i].families[f].compute;
+            info.queue_families[f].graphics = cases[i].families[f].graphics;
+        }
+        device_choose_queues(&info, families);
+        ck_assert_msg(memcmp(families, cases[i].expected, sizeof families) == 0,
+                      "case %zu: families %u and %u", i, families[0], families[1]);
+    }
+}
+END_TEST
+
 START_TEST(weak_devices_are_no_default)
 {
     otr_device_info list[] = {DISCRETE, SWIFTSHADER};
@@ -289,6 +328,7 @@ int main(void)
     int failed;
 
     tcase_add_test(tests, default_follows_the_order);
+    tcase_add_test(tests, queues_follow_the_order);
     tcase_add_test(tests, weak_devices_are_no_default);
     tcase_add_test(tests, default_prefers_tier_then_memory_then_order);
     tcase_add_test(tests, one_gpu_under_two_drivers_is_marked);

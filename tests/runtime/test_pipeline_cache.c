@@ -1,7 +1,6 @@
 /* The pipeline cache on disk: written whole or not at all, read only when it is ours, never an
  * error. */
 #include <dirent.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include <check.h>
 
+#include "../folder.h"
 #include "capture.h"
 #include "kernel.h"
 
@@ -47,15 +47,10 @@ static int count_files(const char *where)
     return n;
 }
 
-static int remove_entry(const char *name, const struct stat *status, int type, struct FTW *at)
-{
-    return remove(name);
-}
-
 /* Drivers and layers keep caches of their own there too, when XDG_CACHE_HOME or HOME says so. */
 static void tear_down(void)
 {
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(folder);
     free(path);
 }
 

@@ -2,13 +2,19 @@
  * when the mode changes between any two blocks, at the context's end, at stops, and after a
  * cancellation. Arguments: "slow" for many more cases; "both" when there are two devices. */
 #include <check.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
+#include "../folder.h"
 #include "../suite.h"
+#include "overlap_file.h"
 #include "schedule_cases.h"
 
 static bool slow_suite, two_devices;
@@ -62,7 +68,7 @@ static int n_prompts_of(const struct kind *k)
 
     slow_device = device_is_slow(probe) || k->place >= OTHER_DEVICE;
     close_context(&probe);
-    /* Each in N_MODES modes: with N_KINDS kinds 1,008 and 224 in the slow suite. */
+    /* Each in N_MODES modes: with N_KINDS kinds 1,512 and 336 in the slow suite. */
     return slow_suite ? (slow_device ? 8 : 36) : slow_device ? 1 : 4;
 }
 
@@ -124,7 +130,7 @@ START_TEST(stop_tokens_end_a_pipelined_generation)
     size_t n_prompt;
     uint32_t n_stopped = 0;
 
-    open_kind(&kinds[2], N_CTX);
+    open_kind(&kinds[N_STORIES_KINDS], N_CTX);
     ck_assert_int_eq(otr_tokenize(target, text, strlen(text), true, true, prompt, MOST, &n_prompt),
                      OTR_OK);
     for (uint64_t seed = 5; seed >= (device_is_slow(context) ? 5 : 3); seed--) {
@@ -233,6 +239,59 @@ START_TEST(overlap_is_measured)
 }
 END_TEST
 
+static void age_files(const char *folder, time_t seconds)
+{
+    const struct timespec times[2] = {{.tv_sec = time(NULL) - seconds},
+                                      {.tv_sec = time(NULL) - seconds}};
+    glob_t files;
+    char pattern[64];
+
+    snprintf(pattern, sizeof pattern, "%s/*.overlap", folder);
+    ck_assert_int_eq(glob(pattern, 0, NULL, &files), 0);
+    ck_assert_uint_eq(files.gl_pathc, 1);
+    ck_assert_int_eq(utimensat(AT_FDCWD, files.gl_pathv[0], times, 0), 0);
+    globfree(&files);
+}
+
+/* The next session of the same pair takes it as it is, within a day. */
+START_TEST(overlap_is_kept_for_a_day)
+{
+    const otr_overlap made_up = {sizeof made_up, 0.004, 0.001, 0.00475, 0.25};
+    const int day = 24 * 60 * 60;
+    char *before = getenv("OUTRIDER_CACHE_DIR"), folder[] = "/tmp/outrider-overlap-XXXXXX";
+    otr_overlap kept;
+
+    before = before ? strdup(before) : NULL;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    setenv("OUTRIDER_CACHE_DIR", folder, 1);
+    open_kind(&kinds[_i], 64);
+    ck_assert(overlap_file_load(session, &kept));
+    ck_assert(kept.overlap == session->controller.overlap);
+    overlap_file_store(session, &made_up);
+    otr_session_destroy(&session);
+    session = open_session(target, draft, 64);
+    ck_assert_double_eq(session->controller.overlap, 0.25);
+    age_files(folder, day + 60);
+    ck_assert(!overlap_file_load(session, &kept));
+    age_files(folder, -60); /* a clock that was set back */
+    ck_assert(!overlap_file_load(session, &kept));
+    age_files(folder, day - 60);
+    ck_assert(overlap_file_load(session, &kept));
+    session->target_model->weight_bytes++; /* another model */
+    ck_assert(!overlap_file_load(session, &kept));
+    session->target_model->weight_bytes--;
+    overlap_file_store(session, &(otr_overlap){sizeof made_up, 0.004, 0, 0.004, NAN});
+    ck_assert(!overlap_file_load(session, &kept));
+    close_kind();
+    folder_remove(folder);
+    if (before)
+        setenv("OUTRIDER_CACHE_DIR", before, 1);
+    else
+        unsetenv("OUTRIDER_CACHE_DIR");
+    free(before);
+}
+END_TEST
+
 /* Plain decoding costs nothing of the draft: its lane submits nothing. */
 START_TEST(off_submits_nothing)
 {
@@ -293,16 +352,17 @@ int main(int argc, char **argv)
     tcase_set_timeout(tests, slow_suite ? 3600 : 600);
     tcase_set_timeout(apart, slow_suite ? 3600 : 600);
     tcase_set_tags(apart, LONG_TESTS);
-    tcase_add_loop_test(tests, modes_give_the_same_text, 0, 2);
+    tcase_add_loop_test(tests, modes_give_the_same_text, 0, N_STORIES_KINDS);
     if (!two_devices)
-        tcase_add_loop_test(apart, modes_give_the_same_text, 2, N_KINDS);
+        tcase_add_loop_test(apart, modes_give_the_same_text, N_STORIES_KINDS, N_KINDS);
     if (!slow_suite && !two_devices) {
-        tcase_add_loop_test(tests, context_ends_while_drafting_ahead, 0, 2);
+        tcase_add_loop_test(tests, context_ends_while_drafting_ahead, 0, N_STORIES_KINDS);
         tcase_add_test(apart, stop_tokens_end_a_pipelined_generation);
-        tcase_add_loop_test(tests, cancelled_generations_leave_nothing_behind, 0, 2);
+        tcase_add_loop_test(tests, cancelled_generations_leave_nothing_behind, 0, N_STORIES_KINDS);
         tcase_add_test(tests, chains_stop_early);
-        tcase_add_loop_test(tests, overlap_is_measured, 0, 2);
-        tcase_add_loop_test(tests, off_submits_nothing, 0, 2);
+        tcase_add_loop_test(tests, overlap_is_measured, 0, N_STORIES_KINDS);
+        tcase_add_loop_test(tests, overlap_is_kept_for_a_day, 1, N_STORIES_KINDS);
+        tcase_add_loop_test(tests, off_submits_nothing, 0, N_STORIES_KINDS);
         tcase_add_test(tests, ngram_drafts_what_repeats);
     }
     suite_add_tcase(suite, tests);

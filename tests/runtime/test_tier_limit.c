@@ -1,6 +1,5 @@
 /* A self-test that fails at a device's tier tests the lower ones, and what passes is what contexts use
  * the device at afterwards, until a self-test passes. Damage is planted as in test_selftest.c. */
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 
 #include <check.h>
 
+#include "../folder.h"
 #include "../suite.h"
 #include "cache_file.h"
 #include "capture.h"
@@ -18,11 +18,6 @@ static capture log_of_test;
 static otr_context *context;
 static uint32_t device;
 
-static int remove_entry(const char *name, const struct stat *status, int type, struct FTW *at)
-{
-    return remove(name);
-}
-
 static void set_up(void)
 {
     snprintf(folder, sizeof folder, "/tmp/outrider-tier-XXXXXX");
@@ -31,7 +26,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(folder);
 }
 
 static void open_new(const char *where)

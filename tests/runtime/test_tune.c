@@ -2,7 +2,6 @@
  * and its ends. */
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 
 #include <check.h>
 
+#include "../folder.h"
 #include "../suite.h"
 #include "cache_file.h"
 #include "capture.h"
@@ -34,14 +34,9 @@ static void set_up(void)
     path = NULL;
 }
 
-static int remove_entry(const char *name, const struct stat *status, int type, struct FTW *at)
-{
-    return remove(name);
-}
-
 static void tear_down(void)
 {
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(folder);
     free(path);
 }
 

@@ -239,6 +239,12 @@ typedef enum otr_cache_type {
     OTR_CACHE_Q8_0 = 1,
 } otr_cache_type;
 
+/* Where a draft on the target's device works, if that has a second queue for compute. */
+typedef enum otr_draft_queue {
+    OTR_DRAFT_QUEUE_OWN = 0,    /* on it, so that both lanes can work at once */
+    OTR_DRAFT_QUEUE_SHARED = 1, /* on the target's, in turn with it */
+} otr_draft_queue;
+
 typedef struct otr_session_params {
     size_t size;
     uint32_t n_ctx; /* positions; 0: the target's training context, at most 4096 */
@@ -246,6 +252,7 @@ typedef struct otr_session_params {
      * it. */
     uint32_t prefill_rows;
     otr_cache_type cache_type; /* of target and draft */
+    otr_draft_queue draft_queue;
 } otr_session_params;
 OTR_API otr_session_params otr_session_params_default(void);
 

@@ -1,0 +1,153 @@
+/* Stored overlaps (overlap_file.h). Called by overlap.c and session.c. */
+#include "overlap_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cache_file.h"
+#include "kernel.h"
+
+#define OVERLAP_MAGIC "OTROVLP"
+#define OVERLAP_VERSION 1
+#define MOST_SECONDS (24 * 60 * 60)
+
+/* What the time of a model's pass depends on. */
+typedef struct model_key {
+    uint8_t uuid[16]; /* of the device */
+    uint64_t driver;  /* hash of its name */
+    uint32_t driver_version;
+    int32_t tier;
+    uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, n_vocab;
+    uint64_t weight_bytes;
+} model_key;
+
+/* In the byte order of this machine, as the pipeline cache. */
+typedef struct overlap_file {
+    char magic[8];
+    uint64_t version;
+    uint64_t shaders; /* shaders_hash */
+    model_key target, draft;
+    uint32_t lanes_are_apart, is_joined, cache_type, zero;
+    double target_seconds, draft_seconds, together_seconds, overlap;
+    uint64_t checksum; /* of all before */
+} overlap_file;
+
+static model_key key_of(const otr_model *m)
+{
+    model_key key;
+
+    memset(&key, 0, sizeof key); /* padding too: it is compared */
+    memcpy(key.uuid, m->gpu->info->uuid, sizeof key.uuid);
+    key.driver = cache_hash(CACHE_HASH_START, m->gpu->info->driver_name,
+                            strlen(m->gpu->info->driver_name));
+    key.driver_version = m->gpu->info->driver_version;
+    key.tier = m->gpu->tier;
+    key.n_layers = m->h.n_layers;
+    key.n_embd = m->h.n_embd;
+    key.n_ff = m->h.n_ff;
+    key.n_heads = m->h.n_heads;
+    key.n_kv_heads = m->h.n_kv_heads;
+    key.n_vocab = m->h.n_vocab;
+    key.weight_bytes = m->weight_bytes;
+    return key;
+}
+
+/* All but what was measured. */
+static overlap_file make_file(const otr_session *s)
+{
+    overlap_file file;
+
+    memset(&file, 0, sizeof file);
+    memcpy(file.magic, OVERLAP_MAGIC, sizeof file.magic);
+    file.version = OVERLAP_VERSION;
+    file.shaders = shaders_hash;
+    file.target = key_of(s->target_model);
+    file.draft = key_of(s->draft_model);
+    file.lanes_are_apart = session_lanes_are_apart(s);
+    file.is_joined = s->joined;
+    file.cache_type = (uint32_t)s->target->cache_type;
+    return file;
+}
+
+/* To be freed; NULL when out of memory. */
+static char *file_path(const otr_session *s, const overlap_file *file)
+{
+    const otr_device_info *device = s->gpu->info;
+    uint64_t hash = cache_hash(CACHE_HASH_START, file, offsetof(overlap_file, target_seconds));
+    char *path;
+
+    return asprintf(&path, "%s/%x-%x-%016llx.overlap", s->context->cache_dir, device->vendor_id,
+                    device->device_id, (unsigned long long)hash) < 0
+               ? NULL
+               : path;
+}
+
+static bool is_recent(const char *path)
+{
+    struct stat about;
+    time_t now = time(NULL);
+
+    return stat(path, &about) == 0 && about.st_mtime <= now && now - about.st_mtime < MOST_SECONDS;
+}
+
+/* Nothing that a measurement could not have given. */
+static bool is_plausible(const overlap_file *file)
+{
+    const double seconds[] = {file->target_seconds, file->draft_seconds, file->together_seconds};
+
+    for (int i = 0; i < 3; i++)
+        if (!(seconds[i] > 0 && isfinite(seconds[i])))
+            return false;
+    return file->overlap >= 0 && file->overlap <= 1;
+}
+
+bool overlap_file_load(const otr_session *s, otr_overlap *out)
+{
+    const overlap_file expected = make_file(s);
+    overlap_file file;
+    char *path = s->context->cache_dir ? file_path(s, &expected) : NULL;
+    const char *problem = NULL;
+    size_t n_bytes = 0;
+    uint8_t *bytes = path && is_recent(path)
+                         ? cache_file_read(path, sizeof file, &n_bytes, &problem)
+                         : NULL;
+    bool found = bytes && n_bytes == sizeof file;
+
+    if (found)
+        memcpy(&file, bytes, sizeof file);
+    found = found && memcmp(&file, &expected, offsetof(overlap_file, target_seconds)) == 0 &&
+            file.checksum ==
+                cache_hash(CACHE_HASH_START, &file, offsetof(overlap_file, checksum)) &&
+            is_plausible(&file);
+    if (found) {
+        out->target_seconds = file.target_seconds;
+        out->draft_seconds = file.draft_seconds;
+        out->together_seconds = file.together_seconds;
+        out->overlap = file.overlap;
+    }
+    free(bytes);
+    free(path);
+    return found;
+}
+
+void overlap_file_store(const otr_session *s, const otr_overlap *overlap)
+{
+    overlap_file file = make_file(s);
+    char *path = s->context->cache_dir ? file_path(s, &file) : NULL;
+
+    file.target_seconds = overlap->target_seconds;
+    file.draft_seconds = overlap->draft_seconds;
+    file.together_seconds = overlap->together_seconds;
+    file.overlap = overlap->overlap;
+    file.checksum = cache_hash(CACHE_HASH_START, &file, offsetof(overlap_file, checksum));
+    if (path && !cache_file_replace(path, &file, sizeof file, NULL, 0))
+        /* That the folder can't be written the pipeline cache has told. */
+        context_log(s->context, OTR_LOG_INFO, "the measured overlap can't be kept (%s: %s)", path,
+                    strerror(errno));
+    free(path);
+}
