@@ -63,6 +63,10 @@ VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *co
 
     if (t->result == OTR_OK)
         t->result = kernel_get(t->gpu, shader, constants, n_constants, pins_subgroup, &pipeline);
+    if ((t->result == OTR_ERROR_DEVICE || t->result == OTR_ERROR_UNSUPPORTED) && !t->is_refused) {
+        t->is_refused = true;
+        snprintf(t->kernel, sizeof t->kernel, "%s", shader);
+    }
     return pipeline;
 }
 
@@ -128,6 +132,19 @@ void selftest_end(selftest *t, const char *detail)
     t->n_unfit += !report.passed && report.counts;
     if (t->on_result && !t->on_result(&report, t->user))
         t->result = context_fail(t->context, OTR_ERROR_CANCELLED, "the self-test was cancelled");
+}
+
+void selftest_report_refusal(selftest *t)
+{
+    char shader[sizeof t->kernel];
+
+    memcpy(shader, t->kernel, sizeof shader);
+    t->result = OTR_OK;
+    t->is_refused = false;
+    selftest_begin(t, "pipeline %.80s", shader);
+    otr_error_message(t->context, t->detail, sizeof t->detail);
+    t->max_error = INFINITY;
+    selftest_end(t, "");
 }
 
 static void note(selftest *t, double error, const char *format, ...)

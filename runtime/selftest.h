@@ -1,6 +1,6 @@
 /* The self-test's inside: what its checks share. selftest_tiers.c runs them, selftest.c reports;
- * selftest_weights.c, selftest_bytes.c, selftest_layer.c, selftest_step.c and selftest_rule.c hold the checks of the kernels;
- * kernel_reference.c and verify_reference.c compute what is right.
+ * selftest_weights.c, selftest_bytes.c, selftest_layer.c, selftest_step.c and selftest_rule.c hold the
+ * checks of the kernels; kernel_reference.c and verify_reference.c compute what is right.
  *
  * After the first failed call (not a failed check) `result` is set and everything here does
  * nothing, so that a check needs to look at it only before it touches memory. One thread. */
@@ -34,6 +34,7 @@ typedef struct selftest {
     void *user;
     const selftest_fault *fault; /* NULL: none */
     otr_result result;
+    bool is_refused;       /* the device could not make a pipeline: `kernel` is the shader */
     uint32_t n_failed;     /* checks */
     uint32_t n_unfit;      /* of them: of kernels that the gpu's tier may use */
     char first_failed[96]; /* of these where there are any */
@@ -60,6 +61,8 @@ otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_inde
 otr_result selftest_close(selftest *t);
 /* The same without a message: t->result says only whether the checks could be made. */
 void selftest_free(selftest *t);
+/* Makes a failed check of a refused pipeline, after which other checks can follow. */
+void selftest_report_refusal(selftest *t);
 
 /* otr_selftest with a fault, or with other checks (selftest_tiers.c). */
 typedef void (*selftest_group)(selftest *t);

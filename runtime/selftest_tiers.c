@@ -30,6 +30,8 @@ static otr_result run_at_tier(otr_context *context, uint32_t device_index, int32
     t->fault = plan->fault;
     for (size_t i = 0; i < plan->n_groups && t->result == OTR_OK; i++)
         plan->groups[i](t);
+    if (t->is_refused) /* a tier that lacks a kernel fails, the rest of it unseen */
+        selftest_report_refusal(t);
     *v = (verdict){.n_failed = t->n_failed, .n_unfit = t->n_unfit};
     memcpy(v->limit.kernel, t->first_failed, sizeof v->limit.kernel);
     selftest_free(t);

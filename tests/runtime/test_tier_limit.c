@@ -197,6 +197,51 @@ START_TEST(a_fault_of_tier_2_drops_to_tier_1)
 }
 END_TEST
 
+/* A driver that can't compile matvec of tier 1, which alone has a lane for each of a subgroup. */
+static PFN_vkCreateComputePipelines create_pipelines;
+static uint32_t refused_lanes;
+
+static VkResult refuse(VkDevice on, VkPipelineCache cache, uint32_t n,
+                       const VkComputePipelineCreateInfo *infos,
+                       const VkAllocationCallbacks *allocator, VkPipeline *out)
+{
+    const VkSpecializationInfo *constants = infos->stage.pSpecializationInfo;
+
+    if (constants->mapEntryCount == 5 && ((const uint32_t *)constants->pData)[1] == refused_lanes) {
+        *out = VK_NULL_HANDLE;
+        return VK_ERROR_UNKNOWN;
+    }
+    return create_pipelines(on, cache, n, infos, allocator, out);
+}
+
+START_TEST(a_refused_pipeline_drops_the_tier)
+{
+    tally t;
+    gpu *g;
+    int32_t full;
+
+    if (!has_lower_tier())
+        return;
+    open_new(folder);
+    full = context->facts[device].full_tier;
+    ck_assert_int_eq(gpu_open(context, device, false, &g), OTR_OK); /* shared with the self-test */
+    create_pipelines = g->vk.vkCreateComputePipelines;
+    refused_lanes = g->subgroup_size;
+    g->vk.vkCreateComputePipelines = refuse;
+    ck_assert_int_eq(run(NULL, &t), OTR_ERROR_SELFTEST);
+    expect_message("'pipeline matvec_F32_t1'");
+    ck_assert_uint_eq(t.n_counted[full], 1);
+    gpu_close(&g);
+    close_it();
+    /* The next lower one has a device of its own, which refuses nothing. */
+    open_new(folder);
+    int32_t lower = device_lower_tier(context, &context->facts[device], full);
+    close_it();
+    ck_assert_uint_gt(t.n_checks[lower], 0);
+    expect_device(lower, "'pipeline matvec_F32_t1' failed");
+}
+END_TEST
+
 START_TEST(a_fault_of_every_tier_is_told)
 {
     tally t;
@@ -336,6 +381,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, a_fault_of_the_tier_drops_it);
     tcase_add_test(tcase, a_fault_of_tier_2_drops_to_tier_1);
+    tcase_add_test(tcase, a_refused_pipeline_drops_the_tier);
     tcase_add_test(tcase, a_fault_of_every_tier_is_told);
     tcase_add_test(tcase, a_fault_of_another_tier_drops_nothing);
     tcase_add_test(tcase, a_test_of_tier_0_alone_keeps_nothing);

@@ -84,8 +84,8 @@ typedef struct otr_context_params {
      * as errors and are counted (otr_validation_message_count). Also on by
      * OUTRIDER_DEBUG=validation. OTR_ERROR_NO_VULKAN when the layer isn't installed. */
     bool validation;
-    /* Folder of the pipeline cache and of what otr_tune and otr_selftest store. NULL: $OUTRIDER_CACHE_DIR,
-     * $XDG_CACHE_HOME/outrider or ~/.cache/outrider. "": no cache on disk. */
+    /* Folder of the pipeline cache and of what otr_tune and otr_selftest store. NULL:
+     * $OUTRIDER_CACHE_DIR, $XDG_CACHE_HOME/outrider or ~/.cache/outrider. "": no cache on disk. */
     const char *cache_dir;
 } otr_context_params;
 OTR_API otr_context_params otr_context_params_default(void);
@@ -168,11 +168,11 @@ typedef bool (*otr_selftest_callback)(const otr_selftest_result *result, void *u
 /* Runs every kernel on the device against CPU references in double precision. on_result is called
  * for each check (NULL allowed). OTR_ERROR_SELFTEST when one failed.
  *
- * Where the device's tier fails, the lower ones are tested in turn until one passes. That is kept in the
- * folder of the pipeline cache, for this device, driver and build: contexts created afterwards use the
- * device at that tier at most, and say so in otr_device_info.note and, when it is opened, as a
- * warning. A later self-test begins with the device's own tier again, and ends the limit when that
- * passes. The calling context keeps the tier that it has. */
+ * Where the device's tier fails, or the device can't compile one of its kernels, the lower ones are
+ * tested in turn until one passes. That is kept in the folder of the pipeline cache, for this device,
+ * driver and build: contexts created afterwards use the device at that tier at most, and say so in
+ * otr_device_info.note and, when it is opened, as a warning. A later self-test begins with the device's
+ * own tier again, and ends the limit when that passes. The calling context keeps the tier that it has. */
 OTR_API otr_result otr_selftest(otr_context *context, uint32_t device_index,
                                 otr_selftest_callback on_result, void *user);
 
