@@ -95,8 +95,7 @@ otr_result chain_start(otr_session *s, uint32_t root, uint32_t n_steps)
 void chain_cancel(otr_session *s)
 {
     /* The device may be reading: it sees the old value or the new one, and either is right. */
-    volatile uint32_t *request = lane_request(s->draft);
-    request[Q_CANCEL] = 1;
+    __atomic_store_n(lane_request(s->draft) + Q_CANCEL, 1, __ATOMIC_RELAXED);
 }
 
 otr_result chain_wait(otr_session *s, chain_result *out, uint64_t *wait_ns)

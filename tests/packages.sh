@@ -82,8 +82,8 @@ configure() {
     sort -u -o "$given" "$given"
 }
 
-# compile FOLDER
+# compile FOLDER [TARGET ...]
 compile() {
-    say "ninja -C $1"
-    ninja -C "$1"
+    say "ninja -C $*"
+    ninja -C "$@"
 }

@@ -7,6 +7,8 @@
 /* The tag of test cases that a slow device leaves to the slow suite: see 'long_apart' in
  * tests/meson.build. */
 #define LONG_TESTS "long"
+/* Beside that one: of these the slow suite has more in an entry of its own. */
+#define COVERED_BY_SLOW "covered"
 
 /* Runs a suite, which it frees, as CK_VERBOSITY and CK_FORK say; returns the exit code. */
 static inline int suite_run(Suite *suite)

@@ -2,6 +2,7 @@
 #include "schedule_cases.h"
 
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,6 +21,8 @@ otr_session *session;
 
 static void pretend_two_queues(gpu *g, bool has_two_families)
 {
+    if (g->n_queues == 2)
+        return;
     g->queues[1].queue = g->queues[0].queue;
     g->queues[1].family = g->queues[0].family;
     g->n_queues = 2;
@@ -30,6 +33,11 @@ void open_kind(const struct kind *k, uint32_t n_ctx)
 {
     bool swapped = k->place == SWAPPED_DEVICES;
 
+    setenv("MOCK_VULKAN_QUEUES",
+           k->place == TWO_QUEUES     ? "2"
+           : k->place == TWO_FAMILIES ? "1+1"
+                                      : "1",
+           1);
     context = open_context();
     target = load_model_on(context, k->target, swapped ? "SwiftShader" : NULL, false);
     draft = load_model_on(context, k->draft, k->place == OTHER_DEVICE ? "SwiftShader" : NULL,

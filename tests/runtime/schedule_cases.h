@@ -9,8 +9,8 @@
 #define MAX_PROMPT 220
 #define MAX_OUTPUT 40
 
-/* TWO_QUEUES, TWO_FAMILIES: a shared device is told that it has them, and both lanes' queues are its
- * one; everything else is as with two. */
+/* TWO_QUEUES, TWO_FAMILIES: the mock device has them. Another is told that it has, and both lanes'
+ * queues are its one; everything else is as with two. */
 enum place { SHARED, TWO_QUEUES, TWO_FAMILIES, SEPARATE, OTHER_DEVICE, SWAPPED_DEVICES };
 
 struct kind {

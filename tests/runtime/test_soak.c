@@ -28,7 +28,8 @@ static double now(void)
 static void run_cancelled(uint64_t *random, const int32_t *prompt, size_t n_prompt, forcing *f)
 {
     const struct mode *m = &modes[next_random(random) % N_MODES];
-    struct timespec delay = {.tv_nsec = (long)(next_random(random) % 60000000)};
+    struct timespec delay = {
+        .tv_nsec = (long)(next_random(random) % 60000000 >> next_random(random) % 8)};
     otr_generate_params p = otr_generate_params_default();
     pthread_t thread;
 

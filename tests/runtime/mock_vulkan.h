@@ -1,0 +1,117 @@
+/* A Vulkan device that isn't there, for tests of scheduling: a "loader" (OUTRIDER_VULKAN_LOADER) whose
+ * queues are threads. It carries out copies, fills and the few kernels that decide what happens next
+ * (mock_kernels.c); all others do nothing. Its target writes a text that depends on the last tokens of
+ * what its lane has been given, so that a token lost or kept too long changes it. Runs take random
+ * times. MOCK_VULKAN_QUEUES says which queues there are: "1" (default), "2" of one family, "1+1" of two. */
+#ifndef OUTRIDER_TEST_MOCK_VULKAN_H
+#define OUTRIDER_TEST_MOCK_VULKAN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan.h>
+
+#define MOCK_BINDINGS 8
+#define MOCK_PUSH_WORDS 32
+#define MOCK_QUERIES 16
+
+typedef struct mock_memory {
+    uint8_t *bytes;
+} mock_memory;
+
+typedef struct mock_buffer {
+    mock_memory *memory;
+    VkDeviceSize offset, size;
+} mock_buffer;
+
+typedef struct mock_set {
+    struct mock_set *next; /* of its pool */
+    struct {
+        const mock_buffer *buffer;
+        VkDeviceSize offset;
+    } bindings[MOCK_BINDINGS];
+} mock_set;
+
+typedef struct mock_pipeline {
+    char name[64]; /* as vkSetDebugUtilsObjectNameEXT says */
+} mock_pipeline;
+
+typedef struct mock_queries {
+    uint64_t values[MOCK_QUERIES];
+} mock_queries;
+
+enum mock_command_kind { MOCK_COPY, MOCK_FILL, MOCK_DISPATCH, MOCK_STAMP };
+
+typedef struct mock_command {
+    enum mock_command_kind kind;
+    const mock_buffer *from, *to;
+    VkBufferCopy region; /* of a fill: dstOffset and size */
+    uint32_t value;      /* of a fill, or number of a query */
+    const mock_pipeline *pipeline;
+    const mock_set *set;
+    mock_queries *queries;
+    uint32_t push[MOCK_PUSH_WORDS];
+} mock_command;
+
+struct mock_pool;
+
+typedef struct mock_commands {
+    struct mock_commands *next; /* of its pool */
+    uint32_t family;
+    mock_command *list;
+    size_t n, capacity;
+    mock_command state; /* pipeline, set and push constants of the next dispatch */
+} mock_commands;
+
+typedef struct mock_pool {
+    mock_commands *commands;
+    uint32_t family;
+} mock_pool;
+
+typedef struct mock_fence {
+    pthread_mutex_t lock;
+    pthread_cond_t signal;
+    bool is_signalled;
+} mock_fence;
+
+typedef struct mock_job {
+    struct mock_job *next;
+    mock_fence *fence;
+    uint32_t n;
+    mock_commands *commands[];
+} mock_job;
+
+typedef struct mock_queue {
+    uint32_t family;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t has_work;
+    mock_job *first, **last;
+    bool ends;
+    uint64_t random;
+} mock_queue;
+
+#define MOCK_MAX_QUEUES 4
+typedef struct mock_device {
+    uint32_t n_queues;
+    mock_queue queues[MOCK_MAX_QUEUES];
+} mock_device;
+
+/* mock_queue.c */
+void mock_device_start(mock_device *d, const VkDeviceCreateInfo *info);
+void mock_device_stop(mock_device *d);
+uint64_t mock_now_ns(void);
+mock_command *mock_add(VkCommandBuffer commands, enum mock_command_kind kind);
+VkResult VKAPI_CALL mock_queue_submit(VkQueue queue, uint32_t n, const VkSubmitInfo *infos,
+                                      VkFence fence);
+VkResult VKAPI_CALL mock_wait_for_fences(VkDevice device, uint32_t n, const VkFence *fences,
+                                         VkBool32 all, uint64_t timeout_ns);
+VkResult VKAPI_CALL mock_reset_fences(VkDevice device, uint32_t n, const VkFence *fences);
+
+/* mock_kernels.c: what a dispatch does, if it is of a kernel that is carried out. */
+void mock_run_kernel(const mock_command *dispatch);
+
+#endif
