@@ -339,8 +339,11 @@ void gpu_name(gpu *g, VkObjectType type, uint64_t handle, const char *format, ..
     vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
     info.pObjectName = name;
-    /* A name that can't be set is no reason to fail. */
+    /* The loader looks the device up in its lists of all of them, which other contexts may be changing. A
+     * name that can't be set is no reason to fail. */
+    loader_lock();
     g->context->vk.vkSetDebugUtilsObjectNameEXT(g->device, &info);
+    loader_unlock();
 }
 
 VkResult gpu_submit(gpu *g, uint32_t queue, uint32_t n_infos, const VkSubmitInfo *infos,
