@@ -1,5 +1,5 @@
-/* Command buffers and queues of the mock device (mock_vulkan.h): a thread for each queue, which takes
- * its submissions in order. */
+/* Queues of the mock device (mock_vulkan.h): a thread for each, which takes its submissions in order;
+ * and what its files share. */
 #include "mock_vulkan.h"
 
 #include <errno.h>
@@ -8,6 +8,22 @@
 #include <time.h>
 
 #define MOST_DELAY_US 100 /* of a submission, at random */
+
+void *mock_make(size_t size)
+{
+    void *object = calloc(1, size);
+    if (!object)
+        abort();
+    return object;
+}
+
+PFN_vkVoidFunction mock_find(const mock_entry *list, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i].name, name))
+            return list[i].function;
+    return NULL;
+}
 
 uint64_t mock_now_ns(void)
 {

@@ -1,21 +1,9 @@
-/* Objects of the mock device (mock_vulkan.h), and the table of its functions. */
+/* Instance, device, memory, pipelines and descriptors of the mock device (mock_vulkan.h). */
 #include "mock_vulkan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NO_ALLOCATOR const VkAllocationCallbacks *allocator
-#define HANDLE(type, pointer) ((type)(uintptr_t)(pointer))
-#define OBJECT(type, handle) ((type *)(uintptr_t)(handle))
-
-static void *make(size_t size)
-{
-    void *object = calloc(1, size);
-    if (!object)
-        abort();
-    return object;
-}
 
 /* ------------------------------------------------------------------------------- instance */
 
@@ -157,7 +145,7 @@ static VkResult VKAPI_CALL set_debug_utils_object_name(VkDevice device,
 static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                          NO_ALLOCATOR, VkDevice *device)
 {
-    mock_device *d = make(sizeof *d);
+    mock_device *d = mock_make(sizeof *d);
 
     mock_device_start(d, info);
     *device = (VkDevice)d;
@@ -188,9 +176,9 @@ static void VKAPI_CALL get_device_queue(VkDevice device, uint32_t family, uint32
 static VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAllocateInfo *info,
                                            NO_ALLOCATOR, VkDeviceMemory *memory)
 {
-    mock_memory *m = make(sizeof *m);
+    mock_memory *m = mock_make(sizeof *m);
 
-    m->bytes = make(info->allocationSize);
+    m->bytes = mock_make(info->allocationSize);
     *memory = HANDLE(VkDeviceMemory, m);
     return VK_SUCCESS;
 }
@@ -214,7 +202,7 @@ static VkResult VKAPI_CALL map_memory(VkDevice device, VkDeviceMemory memory, Vk
 static VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo *info,
                                          NO_ALLOCATOR, VkBuffer *buffer)
 {
-    mock_buffer *b = make(sizeof *b);
+    mock_buffer *b = mock_make(sizeof *b);
 
     b->size = info->size;
     *buffer = HANDLE(VkBuffer, b);
@@ -246,23 +234,18 @@ static VkResult VKAPI_CALL bind_buffer_memory(VkDevice device, VkBuffer buffer,
     static VkResult VKAPI_CALL function(VkDevice device, const info_type *info, NO_ALLOCATOR,      \
                                         handle_type *handle)                                       \
     {                                                                                              \
-        *handle = HANDLE(handle_type, make(1));                                                    \
+        *handle = HANDLE(handle_type, mock_make(1));                                               \
         return VK_SUCCESS;                                                                         \
     }
-#define FREE(function, handle_type)                                                                \
-    static void VKAPI_CALL function(VkDevice device, handle_type handle, NO_ALLOCATOR)             \
-    {                                                                                              \
-        free(OBJECT(void, handle));                                                                \
-    }
 MAKE_EMPTY(create_descriptor_set_layout, VkDescriptorSetLayoutCreateInfo, VkDescriptorSetLayout)
-FREE(destroy_descriptor_set_layout, VkDescriptorSetLayout)
+MOCK_FREE(destroy_descriptor_set_layout, VkDescriptorSetLayout)
 MAKE_EMPTY(create_pipeline_layout, VkPipelineLayoutCreateInfo, VkPipelineLayout)
-FREE(destroy_pipeline_layout, VkPipelineLayout)
+MOCK_FREE(destroy_pipeline_layout, VkPipelineLayout)
 MAKE_EMPTY(create_pipeline_cache, VkPipelineCacheCreateInfo, VkPipelineCache)
-FREE(destroy_pipeline_cache, VkPipelineCache)
+MOCK_FREE(destroy_pipeline_cache, VkPipelineCache)
 MAKE_EMPTY(create_shader_module, VkShaderModuleCreateInfo, VkShaderModule)
-FREE(destroy_shader_module, VkShaderModule)
-FREE(destroy_pipeline, VkPipeline)
+MOCK_FREE(destroy_shader_module, VkShaderModule)
+MOCK_FREE(destroy_pipeline, VkPipeline)
 
 static VkResult VKAPI_CALL get_pipeline_cache_data(VkDevice device, VkPipelineCache cache,
                                                    size_t *n_bytes, void *data)
@@ -277,7 +260,7 @@ static VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, VkPipelineC
                                                     NO_ALLOCATOR, VkPipeline *pipelines)
 {
     for (uint32_t i = 0; i < n; i++)
-        pipelines[i] = HANDLE(VkPipeline, make(sizeof(mock_pipeline)));
+        pipelines[i] = HANDLE(VkPipeline, mock_make(sizeof(mock_pipeline)));
     return VK_SUCCESS;
 }
 
@@ -285,7 +268,7 @@ static VkResult VKAPI_CALL create_descriptor_pool(VkDevice device,
                                                   const VkDescriptorPoolCreateInfo *info,
                                                   NO_ALLOCATOR, VkDescriptorPool *pool)
 {
-    *pool = HANDLE(VkDescriptorPool, make(sizeof(mock_set *)));
+    *pool = HANDLE(VkDescriptorPool, mock_make(sizeof(mock_set *)));
     return VK_SUCCESS;
 }
 
@@ -308,7 +291,7 @@ static VkResult VKAPI_CALL allocate_descriptor_sets(VkDevice device,
     mock_set **sets = OBJECT(mock_set *, info->descriptorPool);
 
     for (uint32_t i = 0; i < info->descriptorSetCount; i++) {
-        mock_set *set = make(sizeof *set);
+        mock_set *set = mock_make(sizeof *set);
         set->next = *sets;
         *sets = set;
         handles[i] = HANDLE(VkDescriptorSet, set);
@@ -331,282 +314,51 @@ static void VKAPI_CALL update_descriptor_sets(VkDevice device, uint32_t n,
         }
 }
 
-/* ------------------------------------------------------------------------------- commands */
-
-static VkResult VKAPI_CALL create_command_pool(VkDevice device, const VkCommandPoolCreateInfo *info,
-                                               NO_ALLOCATOR, VkCommandPool *pool)
-{
-    mock_pool *p = make(sizeof *p);
-
-    p->family = info->queueFamilyIndex;
-    *pool = HANDLE(VkCommandPool, p);
-    return VK_SUCCESS;
-}
-
-static void VKAPI_CALL destroy_command_pool(VkDevice device, VkCommandPool pool, NO_ALLOCATOR)
-{
-    mock_pool *p = OBJECT(mock_pool, pool);
-
-    while (p && p->commands) {
-        mock_commands *c = p->commands;
-        p->commands = c->next;
-        free(c->list);
-        free(c);
-    }
-    free(p);
-}
-
-static VkResult VKAPI_CALL reset_command_pool(VkDevice device, VkCommandPool pool,
-                                              VkCommandPoolResetFlags flags)
-{
-    for (mock_commands *c = OBJECT(mock_pool, pool)->commands; c; c = c->next)
-        c->n = 0;
-    return VK_SUCCESS;
-}
-
-static VkResult VKAPI_CALL allocate_command_buffers(VkDevice device,
-                                                    const VkCommandBufferAllocateInfo *info,
-                                                    VkCommandBuffer *handles)
-{
-    mock_pool *p = OBJECT(mock_pool, info->commandPool);
-
-    for (uint32_t i = 0; i < info->commandBufferCount; i++) {
-        mock_commands *c = make(sizeof *c);
-        c->next = p->commands;
-        c->family = p->family;
-        p->commands = c;
-        handles[i] = (VkCommandBuffer)c;
-    }
-    return VK_SUCCESS;
-}
-
-static VkResult VKAPI_CALL begin_command_buffer(VkCommandBuffer commands,
-                                                const VkCommandBufferBeginInfo *info)
-{
-    ((mock_commands *)commands)->n = 0;
-    return VK_SUCCESS;
-}
-
-static VkResult VKAPI_CALL end_command_buffer(VkCommandBuffer commands)
-{
-    return VK_SUCCESS;
-}
-
-static void VKAPI_CALL cmd_bind_pipeline(VkCommandBuffer commands, VkPipelineBindPoint point,
-                                         VkPipeline pipeline)
-{
-    ((mock_commands *)commands)->state.pipeline = OBJECT(mock_pipeline, pipeline);
-}
-
-static void VKAPI_CALL cmd_bind_descriptor_sets(VkCommandBuffer commands, VkPipelineBindPoint point,
-                                                VkPipelineLayout layout, uint32_t first, uint32_t n,
-                                                const VkDescriptorSet *sets, uint32_t n_offsets,
-                                                const uint32_t *offsets)
-{
-    ((mock_commands *)commands)->state.set = OBJECT(mock_set, sets[0]);
-}
-
-static void VKAPI_CALL cmd_push_constants(VkCommandBuffer commands, VkPipelineLayout layout,
-                                          VkShaderStageFlags stages, uint32_t offset, uint32_t size,
-                                          const void *values)
-{
-    memcpy((uint8_t *)((mock_commands *)commands)->state.push + offset, values, size);
-}
-
-static void VKAPI_CALL cmd_dispatch(VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z)
-{
-    mock_add(commands, MOCK_DISPATCH);
-}
-
-static void VKAPI_CALL cmd_dispatch_indirect(VkCommandBuffer commands, VkBuffer buffer,
-                                             VkDeviceSize offset)
-{
-    mock_add(commands, MOCK_DISPATCH);
-}
-
-static void VKAPI_CALL cmd_copy_buffer(VkCommandBuffer commands, VkBuffer from, VkBuffer to,
-                                       uint32_t n, const VkBufferCopy *regions)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        mock_command *c = mock_add(commands, MOCK_COPY);
-        c->from = OBJECT(mock_buffer, from);
-        c->to = OBJECT(mock_buffer, to);
-        c->region = regions[i];
-    }
-}
-
-static void VKAPI_CALL cmd_fill_buffer(VkCommandBuffer commands, VkBuffer to, VkDeviceSize offset,
-                                       VkDeviceSize size, uint32_t value)
-{
-    mock_command *c = mock_add(commands, MOCK_FILL);
-
-    c->to = OBJECT(mock_buffer, to);
-    c->region = (VkBufferCopy){0, offset, size == VK_WHOLE_SIZE ? c->to->size - offset : size};
-    c->value = value;
-}
-
-static void VKAPI_CALL cmd_write_timestamp(VkCommandBuffer commands, VkPipelineStageFlagBits stage,
-                                           VkQueryPool pool, uint32_t query)
-{
-    mock_command *c = mock_add(commands, MOCK_STAMP);
-
-    c->queries = OBJECT(mock_queries, pool);
-    c->value = query;
-}
-
-static void VKAPI_CALL cmd_reset_query_pool(VkCommandBuffer commands, VkQueryPool pool,
-                                            uint32_t first, uint32_t n)
-{
-}
-
-/* Commands of a queue are carried out in order. */
-static void VKAPI_CALL cmd_pipeline_barrier(VkCommandBuffer commands, VkPipelineStageFlags from,
-                                            VkPipelineStageFlags to, VkDependencyFlags flags,
-                                            uint32_t n, const VkMemoryBarrier *memory,
-                                            uint32_t n_buffers,
-                                            const VkBufferMemoryBarrier *buffers, uint32_t n_images,
-                                            const VkImageMemoryBarrier *images)
-{
-}
-
-static VkResult VKAPI_CALL create_query_pool(VkDevice device, const VkQueryPoolCreateInfo *info,
-                                             NO_ALLOCATOR, VkQueryPool *pool)
-{
-    if (info->queryCount > MOCK_QUERIES)
-        abort();
-    *pool = HANDLE(VkQueryPool, make(sizeof(mock_queries)));
-    return VK_SUCCESS;
-}
-FREE(destroy_query_pool, VkQueryPool)
-
-static VkResult VKAPI_CALL get_query_pool_results(VkDevice device, VkQueryPool pool, uint32_t first,
-                                                  uint32_t n, size_t n_bytes, void *data,
-                                                  VkDeviceSize stride, VkQueryResultFlags flags)
-{
-    for (uint32_t i = 0; i < n; i++)
-        memcpy((uint8_t *)data + i * stride, OBJECT(mock_queries, pool)->values + first + i,
-               sizeof(uint64_t));
-    return VK_SUCCESS;
-}
-
-static VkResult VKAPI_CALL create_fence(VkDevice device, const VkFenceCreateInfo *info,
-                                        NO_ALLOCATOR, VkFence *fence)
-{
-    mock_fence *f = make(sizeof *f);
-
-    pthread_mutex_init(&f->lock, NULL);
-    pthread_cond_init(&f->signal, NULL);
-    *fence = HANDLE(VkFence, f);
-    return VK_SUCCESS;
-}
-
-static void VKAPI_CALL destroy_fence(VkDevice device, VkFence fence, NO_ALLOCATOR)
-{
-    mock_fence *f = OBJECT(mock_fence, fence);
-
-    if (!f)
-        return;
-    pthread_cond_destroy(&f->signal);
-    pthread_mutex_destroy(&f->lock);
-    free(f);
-}
-
 /* ---------------------------------------------------------------------------------- table */
 
 static PFN_vkVoidFunction VKAPI_CALL get_device_proc_addr(VkDevice device, const char *name);
 PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const char *name);
 
-static const struct {
-    const char *name;
-    PFN_vkVoidFunction function;
-} functions[] = {
-#define ENTRY(name, function) {"vk" #name, (PFN_vkVoidFunction)(function)},
-    ENTRY(GetInstanceProcAddr, vkGetInstanceProcAddr) ENTRY(
-        GetDeviceProcAddr, get_device_proc_addr) ENTRY(EnumerateInstanceVersion,
-                                                       enumerate_instance_version)
-        ENTRY(EnumerateInstanceExtensionProperties, enumerate_instance_extension_properties) ENTRY(
-            CreateInstance,
-            create_instance) ENTRY(DestroyInstance,
-                                   destroy_instance) ENTRY(EnumeratePhysicalDevices,
-                                                           enumerate_physical_devices)
-            ENTRY(GetPhysicalDeviceProperties, get_physical_device_properties) ENTRY(
-                GetPhysicalDeviceProperties2,
-                get_physical_device_properties2) ENTRY(GetPhysicalDeviceFeatures2,
-                                                       get_physical_device_features2)
-                ENTRY(GetPhysicalDeviceMemoryProperties, get_physical_device_memory_properties) ENTRY(
-                    GetPhysicalDeviceQueueFamilyProperties,
-                    get_physical_device_queue_family_properties)
-                    ENTRY(EnumerateDeviceExtensionProperties, enumerate_device_extension_properties) ENTRY(
-                        SetDebugUtilsObjectNameEXT,
-                        set_debug_utils_object_name) ENTRY(CreateDevice,
-                                                           create_device) ENTRY(DestroyDevice,
-                                                                                destroy_device)
-                        ENTRY(GetDeviceQueue, get_device_queue) ENTRY(
-                            QueueSubmit,
-                            mock_queue_submit) ENTRY(AllocateMemory,
-                                                     allocate_memory) ENTRY(FreeMemory, free_memory)
-                            ENTRY(MapMemory, map_memory) ENTRY(CreateBuffer, create_buffer) ENTRY(
-                                DestroyBuffer, destroy_buffer) ENTRY(GetBufferMemoryRequirements,
-                                                                     get_buffer_memory_requirements)
-                                ENTRY(BindBufferMemory, bind_buffer_memory) ENTRY(
-                                    CreateDescriptorSetLayout,
-                                    create_descriptor_set_layout) ENTRY(DestroyDescriptorSetLayout,
-                                                                        destroy_descriptor_set_layout)
-                                    ENTRY(CreatePipelineLayout, create_pipeline_layout) ENTRY(
-                                        DestroyPipelineLayout,
-                                        destroy_pipeline_layout) ENTRY(CreatePipelineCache,
-                                                                       create_pipeline_cache)
-                                        ENTRY(DestroyPipelineCache, destroy_pipeline_cache) ENTRY(
-                                            GetPipelineCacheData,
-                                            get_pipeline_cache_data) ENTRY(CreateShaderModule,
-                                                                           create_shader_module)
-                                            ENTRY(DestroyShaderModule, destroy_shader_module) ENTRY(
-                                                CreateComputePipelines,
-                                                create_compute_pipelines) ENTRY(DestroyPipeline,
-                                                                                destroy_pipeline)
-                                                ENTRY(CreateDescriptorPool, create_descriptor_pool) ENTRY(
-                                                    DestroyDescriptorPool,
-                                                    destroy_descriptor_pool) ENTRY(AllocateDescriptorSets,
-                                                                                   allocate_descriptor_sets)
-                                                    ENTRY(UpdateDescriptorSets, update_descriptor_sets) ENTRY(
-                                                        CreateCommandPool,
-                                                        create_command_pool) ENTRY(DestroyCommandPool,
-                                                                                   destroy_command_pool)
-                                                        ENTRY(ResetCommandPool, reset_command_pool) ENTRY(
-                                                            AllocateCommandBuffers,
-                                                            allocate_command_buffers) ENTRY(BeginCommandBuffer, begin_command_buffer)
-                                                            ENTRY(EndCommandBuffer, end_command_buffer) ENTRY(
-                                                                CmdBindPipeline,
-                                                                cmd_bind_pipeline) ENTRY(CmdBindDescriptorSets,
-                                                                                         cmd_bind_descriptor_sets)
-                                                                ENTRY(CmdPushConstants, cmd_push_constants) ENTRY(
-                                                                    CmdDispatch,
-                                                                    cmd_dispatch) ENTRY(CmdDispatchIndirect, cmd_dispatch_indirect)
-                                                                    ENTRY(CmdCopyBuffer, cmd_copy_buffer) ENTRY(
-                                                                        CmdFillBuffer,
-                                                                        cmd_fill_buffer) ENTRY(CmdWriteTimestamp, cmd_write_timestamp)
-                                                                        ENTRY(CmdResetQueryPool, cmd_reset_query_pool) ENTRY(
-                                                                            CmdPipelineBarrier,
-                                                                            cmd_pipeline_barrier)
-                                                                            ENTRY(CreateQueryPool, create_query_pool) ENTRY(
-                                                                                DestroyQueryPool,
-                                                                                destroy_query_pool)
-                                                                                ENTRY(
-                                                                                    GetQueryPoolResults,
-                                                                                    get_query_pool_results)
-                                                                                    ENTRY(
-                                                                                        CreateFence,
-                                                                                        create_fence)
-                                                                                        ENTRY(
-                                                                                            DestroyFence,
-                                                                                            destroy_fence)
-                                                                                            ENTRY(
-                                                                                                ResetFences,
-                                                                                                mock_reset_fences)
-                                                                                                ENTRY(
-                                                                                                    WaitForFences,
-                                                                                                    mock_wait_for_fences)
-#undef ENTRY
+static const mock_entry functions[] = {
+    MOCK_ENTRY(GetInstanceProcAddr, vkGetInstanceProcAddr),
+    MOCK_ENTRY(GetDeviceProcAddr, get_device_proc_addr),
+    MOCK_ENTRY(EnumerateInstanceVersion, enumerate_instance_version),
+    MOCK_ENTRY(EnumerateInstanceExtensionProperties, enumerate_instance_extension_properties),
+    MOCK_ENTRY(CreateInstance, create_instance),
+    MOCK_ENTRY(DestroyInstance, destroy_instance),
+    MOCK_ENTRY(EnumeratePhysicalDevices, enumerate_physical_devices),
+    MOCK_ENTRY(GetPhysicalDeviceProperties, get_physical_device_properties),
+    MOCK_ENTRY(GetPhysicalDeviceProperties2, get_physical_device_properties2),
+    MOCK_ENTRY(GetPhysicalDeviceFeatures2, get_physical_device_features2),
+    MOCK_ENTRY(GetPhysicalDeviceMemoryProperties, get_physical_device_memory_properties),
+    MOCK_ENTRY(GetPhysicalDeviceQueueFamilyProperties, get_physical_device_queue_family_properties),
+    MOCK_ENTRY(EnumerateDeviceExtensionProperties, enumerate_device_extension_properties),
+    MOCK_ENTRY(SetDebugUtilsObjectNameEXT, set_debug_utils_object_name),
+    MOCK_ENTRY(CreateDevice, create_device),
+    MOCK_ENTRY(DestroyDevice, destroy_device),
+    MOCK_ENTRY(GetDeviceQueue, get_device_queue),
+    MOCK_ENTRY(AllocateMemory, allocate_memory),
+    MOCK_ENTRY(FreeMemory, free_memory),
+    MOCK_ENTRY(MapMemory, map_memory),
+    MOCK_ENTRY(CreateBuffer, create_buffer),
+    MOCK_ENTRY(DestroyBuffer, destroy_buffer),
+    MOCK_ENTRY(GetBufferMemoryRequirements, get_buffer_memory_requirements),
+    MOCK_ENTRY(BindBufferMemory, bind_buffer_memory),
+    MOCK_ENTRY(CreateDescriptorSetLayout, create_descriptor_set_layout),
+    MOCK_ENTRY(DestroyDescriptorSetLayout, destroy_descriptor_set_layout),
+    MOCK_ENTRY(CreatePipelineLayout, create_pipeline_layout),
+    MOCK_ENTRY(DestroyPipelineLayout, destroy_pipeline_layout),
+    MOCK_ENTRY(CreatePipelineCache, create_pipeline_cache),
+    MOCK_ENTRY(DestroyPipelineCache, destroy_pipeline_cache),
+    MOCK_ENTRY(GetPipelineCacheData, get_pipeline_cache_data),
+    MOCK_ENTRY(CreateShaderModule, create_shader_module),
+    MOCK_ENTRY(DestroyShaderModule, destroy_shader_module),
+    MOCK_ENTRY(CreateComputePipelines, create_compute_pipelines),
+    MOCK_ENTRY(DestroyPipeline, destroy_pipeline),
+    MOCK_ENTRY(CreateDescriptorPool, create_descriptor_pool),
+    MOCK_ENTRY(DestroyDescriptorPool, destroy_descriptor_pool),
+    MOCK_ENTRY(AllocateDescriptorSets, allocate_descriptor_sets),
+    MOCK_ENTRY(UpdateDescriptorSets, update_descriptor_sets),
 };
 
 static PFN_vkVoidFunction VKAPI_CALL get_device_proc_addr(VkDevice device, const char *name)
@@ -616,8 +368,6 @@ static PFN_vkVoidFunction VKAPI_CALL get_device_proc_addr(VkDevice device, const
 
 PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const char *name)
 {
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-        if (!strcmp(functions[i].name, name))
-            return functions[i].function;
-    return NULL;
+    PFN_vkVoidFunction found = mock_find(functions, sizeof functions / sizeof functions[0], name);
+    return found ? found : mock_find_command(name);
 }

@@ -100,6 +100,34 @@ typedef struct mock_device {
     mock_queue queues[MOCK_MAX_QUEUES];
 } mock_device;
 
+/* For the functions' definitions. */
+#define NO_ALLOCATOR const VkAllocationCallbacks *allocator
+#define HANDLE(type, pointer) ((type)(uintptr_t)(pointer))
+#define OBJECT(type, handle) ((type *)(uintptr_t)(handle))
+
+#define MOCK_FREE(function, handle_type)                                                           \
+    static void VKAPI_CALL function(VkDevice device, handle_type handle, NO_ALLOCATOR)             \
+    {                                                                                              \
+        free(OBJECT(void, handle));                                                                \
+    }
+
+/* Zeroes; the program ends where there is no memory. */
+void *mock_make(size_t size);
+
+typedef struct mock_entry {
+    const char *name;
+    PFN_vkVoidFunction function;
+} mock_entry;
+#define MOCK_ENTRY(name, function)                                                                 \
+    {                                                                                              \
+        "vk" #name, (PFN_vkVoidFunction)(function)                                                 \
+    }
+
+/* NULL: not in the list. */
+PFN_vkVoidFunction mock_find(const mock_entry *list, size_t n, const char *name);
+/* mock_commands.c */
+PFN_vkVoidFunction mock_find_command(const char *name);
+
 /* mock_queue.c */
 void mock_device_start(mock_device *d, const VkDeviceCreateInfo *info);
 void mock_device_stop(mock_device *d);
