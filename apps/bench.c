@@ -75,14 +75,15 @@ static const command_line line = {
              "copy_bytes_per_second, results: [{test, rows, repeats, median_s, min_s, max_s,\n"
              "tokens_per_second, weight_bytes, bytes_per_second, dispatches, host_us,\n"
              "acceptance}]}; test is decode, verify, prefill, draft or speculate, whose rows are\n"
-             "K, 0 without the draft.\n",
+             "K, 0 without the draft. apps/docs/bench.md explains each test and field.\n",
 };
 
 typedef struct bench {
     engine *e;
     const struct settings *settings;
-    otr_session *session;
-    int32_t *prompt; /* of the generations */
+    otr_session *passes;      /* keeps the tokens that --depth asks for */
+    otr_session *generations; /* of its own, so that a long cache is filled once */
+    int32_t *prompt;
     size_t n_prompt;
     bench_result results[MAX_TESTS];
     size_t n_results;
@@ -158,17 +159,18 @@ static otr_result generate(bench *b, bench_result *r, double *seconds)
 {
     otr_generate_params params = otr_generate_params_default();
     otr_stats stats = {.size = sizeof(stats)};
-    otr_result result = otr_session_rewind(b->session, 0);
+    otr_result result = otr_session_rewind(b->generations, 0);
 
+    interrupt_watch(b->generations);
     params.max_tokens = (int32_t)b->settings->n_predict;
     params.draft_max = r->rows;
     params.ignore_stop_tokens = true;
     params.plain_probes = 0;
     params.verify = verify_of(b);
     if (result == OTR_OK)
-        result = otr_session_append(b->session, b->prompt, b->n_prompt, NULL, NULL);
+        result = otr_session_append(b->generations, b->prompt, b->n_prompt, NULL, NULL);
     if (result == OTR_OK)
-        result = otr_generate(b->session, &params, NULL, NULL, &stats);
+        result = otr_generate(b->generations, &params, NULL, NULL, &stats);
     /* The tokens after the first, and the time that they took. */
     r->tokens = stats.emitted > 1 ? stats.emitted - 1 : 0;
     *seconds = stats.tokens_per_second > 0 ? (double)r->tokens / stats.tokens_per_second : 0;
@@ -185,7 +187,7 @@ static otr_result measure(bench *b, bench_result *r, double *seconds)
     params.path = r->test == BENCH_PREFILL ? OTR_EVALUATE_PREFILL : OTR_EVALUATE_ROWS;
     params.rows = r->rows;
     params.use_draft = r->test == BENCH_DRAFT;
-    result = otr_session_measure(b->session, &params, &m);
+    result = otr_session_measure(b->passes, &params, &m);
     *seconds = m.seconds;
     r->tokens = r->rows;
     r->weight_bytes = m.weight_bytes;
@@ -200,25 +202,27 @@ static otr_result fill_cache(bench *b)
 {
     size_t n = (size_t)b->settings->depth;
     int32_t *ids = malloc((n + 1) * sizeof(*ids));
-    otr_result result = ids ? otr_session_rewind(b->session, 0) : OTR_ERROR_OUT_OF_MEMORY;
+    progress shown = progress_begin("filling the cache", !b->e->quiet && progress_wanted());
+    otr_result result = ids ? OTR_OK : OTR_ERROR_OUT_OF_MEMORY;
 
     for (size_t i = 0; ids && i < n; i++)
         ids[i] = b->prompt[i % b->n_prompt];
+    interrupt_watch(b->passes);
     if (result == OTR_OK && n)
-        result = otr_session_append(b->session, ids, n, NULL, NULL);
+        result = otr_session_append(b->passes, ids, n, progress_update, &shown);
+    progress_end(&shown);
     free(ids);
     return result;
 }
 
-/* Round 0 warms up. Passes first, then the generations, which replace the session's tokens. */
-static int run_rounds(bench *b)
+/* Round 0 warms up. */
+static otr_result run_rounds(bench *b)
 {
     uint64_t rounds = (uint64_t)b->settings->repeats + 1;
     progress shown = progress_begin("measuring", !b->e->quiet && progress_wanted());
     otr_result result = OTR_OK;
 
     for (uint64_t round = 0; round < rounds && result == OTR_OK; round++) {
-        result = fill_cache(b);
         for (size_t i = 0; i < b->n_results && result == OTR_OK; i++) {
             bench_result *r = &b->results[i];
             double seconds = 0;
@@ -232,6 +236,15 @@ static int run_rounds(bench *b)
         }
     }
     progress_end(&shown);
+    return result;
+}
+
+static int run(bench *b)
+{
+    otr_result result = fill_cache(b);
+
+    if (result == OTR_OK)
+        result = run_rounds(b);
     if (result == OTR_ERROR_CANCELLED && interrupt_signal())
         return EXIT_CODE_SIGNAL + interrupt_signal();
     return result == OTR_OK ? EXIT_CODE_OK : fail_result(&b->e->log, b->e->context, result);
@@ -257,23 +270,30 @@ static int read_prompt(bench *b)
     return code;
 }
 
-static int open_session(bench *b)
+static int open_session(bench *b, uint64_t n_ctx, otr_session **session)
 {
     otr_session_params params = otr_session_params_default();
-    uint64_t rows = OTR_MAX_DRAFT + 1, need = b->n_prompt + (uint64_t)b->settings->n_predict;
     otr_result result;
+
+    if (n_ctx > INT32_MAX)
+        return fail(EXIT_CODE_USAGE, "%" PRIu64 " tokens are more than a context can have", n_ctx);
+    params.n_ctx = (uint32_t)n_ctx;
+    params.cache_type = b->settings->cache_type;
+    result = otr_session_create(b->e->target, b->e->draft, &params, session);
+    return result == OTR_OK ? EXIT_CODE_OK : fail_result(&b->e->log, b->e->context, result);
+}
+
+static int open_sessions(bench *b)
+{
+    uint64_t rows = OTR_MAX_DRAFT + 1;
+    int code;
 
     for (size_t i = 0; i < b->n_results; i++)
         rows = b->results[i].rows > rows ? b->results[i].rows : rows;
-    if (rows + (uint64_t)b->settings->depth > need)
-        need = rows + (uint64_t)b->settings->depth;
-    if (need > INT32_MAX)
-        return fail(EXIT_CODE_USAGE, "%" PRIu64 " tokens are more than a context can have", need);
-    params.n_ctx = (uint32_t)need;
-    params.cache_type = b->settings->cache_type;
-    result = otr_session_create(b->e->target, b->e->draft, &params, &b->session);
-    interrupt_watch(b->session);
-    return result == OTR_OK ? EXIT_CODE_OK : fail_result(&b->e->log, b->e->context, result);
+    code = open_session(b, rows + (uint64_t)b->settings->depth, &b->passes);
+    if (!code)
+        code = open_session(b, b->n_prompt + (uint64_t)b->settings->n_predict, &b->generations);
+    return code;
 }
 
 static int report(bench *b)
@@ -286,7 +306,7 @@ static int report(bench *b)
         .cache_type = b->settings->cache_type,
         .verify = verify_of(b),
     };
-    otr_result result = otr_session_measure_copy(b->session, &report.copy_bytes_per_second);
+    otr_result result = otr_session_measure_copy(b->passes, &report.copy_bytes_per_second);
 
     if (result != OTR_OK)
         return fail_result(&b->e->log, b->e->context, result);
@@ -329,13 +349,14 @@ int command_bench(int argc, char **argv)
     if (!code)
         code = read_prompt(&b);
     if (!code)
-        code = open_session(&b);
+        code = open_sessions(&b);
     if (!code)
-        code = run_rounds(&b);
+        code = run(&b);
     if (!code)
         code = report(&b);
     interrupt_watch(NULL);
-    otr_session_destroy(&b.session);
+    otr_session_destroy(&b.generations);
+    otr_session_destroy(&b.passes);
     code = engine_check_validation(&e, code);
     code = output_finish(engine_close(&e, code));
 done:

@@ -88,6 +88,7 @@ static void add_row(text *t, const bench_report *report, const bench_result *r)
 bool bench_print(const bench_report *report)
 {
     const engine *e = report->e;
+    otr_tuning_info tuning = {.size = sizeof(tuning)};
     text t = {0};
     bool ok;
 
@@ -100,8 +101,10 @@ bool bench_print(const bench_report *report)
     text_append_printable(&t, e->device.driver_name, strlen(e->device.driver_name), 0);
     text_printf(&t, " ");
     text_append_printable(&t, e->device.driver_info, strlen(e->device.driver_info), 0);
-    text_printf(&t, ", tier %" PRId32 ", copies %.1f GB/s\n", e->device.tier,
-                report->copy_bytes_per_second / 1e9);
+    text_printf(&t, ", tier %" PRId32, e->device.tier);
+    if (otr_device_tuning(e->context, e->device.index, &tuning) == OTR_OK)
+        text_printf(&t, ", %s tuning", tuning.is_tuned ? "own" : "default");
+    text_printf(&t, ", copies %.1f GB/s\n", report->copy_bytes_per_second / 1e9);
     text_printf(&t, "%-14s %10s %10s %10s %10s %8s %6s %10s %8s\n", "test", "median", "least",
                 "most", "tokens/s", "GB/s", "copies", "dispatches", "host us");
     for (size_t i = 0; i < report->n_results; i++)
@@ -172,6 +175,8 @@ static json_t *read_results(const char *path, int *code)
 
 static void add_side(text *t, const char *letter, const char *path, json_t *root)
 {
+    const json_t *tuned = json_object_get(
+        json_object_get(json_object_get(root, "device"), "tuning"), "tuned");
     const char *device = json_string_value(
         json_object_get(json_object_get(root, "device"), "name"));
     const char *driver = json_string_value(
@@ -190,6 +195,8 @@ static void add_side(text *t, const char *letter, const char *path, json_t *root
     text_printf(t, ", depth %lld, cache ",
                 (long long)json_integer_value(json_object_get(root, "depth")));
     text_append_printable(t, cache, strlen(cache), 0);
+    if (tuned) /* not in results of programs that didn't tell */
+        text_printf(t, ", %s tuning", json_is_true(tuned) ? "own" : "default");
     text_printf(t, "\n");
 }
 

@@ -87,7 +87,20 @@ static void add_heaps(text *t, const otr_device_info *info)
                     info->heaps[i].device_local ? " (device)" : "");
 }
 
-static bool print_device(const otr_device_info *info, const device_overlap *overlap)
+static void add_tuning(text *t, const otr_tuning_info *tuning)
+{
+    text_printf(t, "     tuning   %s, class %s",
+                tuning->is_tuned ? "as 'outrider tune' chose" : "default", tuning->device_class);
+    if (tuning->problem[0]) {
+        text_printf(t, "; what is stored is not used: ");
+        add_text(t, tuning->problem);
+    }
+    text_printf(t, "\n");
+}
+
+/* tuning: of a usable device, else NULL. */
+static bool print_device(const otr_device_info *info, const otr_tuning_info *tuning,
+                         const device_overlap *overlap)
 {
     text t = {0};
     bool written;
@@ -122,6 +135,8 @@ static bool print_device(const otr_device_info *info, const device_overlap *over
                 bytes_text(info->max_storage_binding_bytes).s,
                 info->has_timeline_semaphores ? "" : ", no timeline semaphores",
                 info->timestamp_valid_bits ? "" : ", no timestamps");
+    if (tuning)
+        add_tuning(&t, tuning);
     if (overlap)
         device_overlap_append(&t, overlap);
     if (info->same_as >= 0)
@@ -198,23 +213,34 @@ json_t *device_json(const otr_device_info *info)
     return object;
 }
 
+json_t *tuning_json(const otr_tuning_info *tuning)
+{
+    return json_pack("{s:s,s:b,s:o}", "class", tuning->device_class, "tuned", (int)tuning->is_tuned,
+                     "problem", tuning->problem[0] ? json_of(tuning->problem) : json_null());
+}
+
 static int show_device(log_sink *log, otr_context *context, const otr_device_info *info,
                        const struct settings *settings, json_t *array)
 {
-    bool measured = settings->overlap && info->tier >= 0;
+    bool usable = info->tier >= 0, measured = settings->overlap && usable;
+    otr_tuning_info tuning = {.size = sizeof(tuning)};
     device_overlap overlap;
     json_t *object;
+    otr_result result = usable ? otr_device_tuning(context, info->index, &tuning) : OTR_OK;
     int code = EXIT_CODE_OK;
 
+    if (result != OTR_OK)
+        return fail_result(log, context, result);
     if (measured)
         code = device_overlap_measure(log, context, info->index, &overlap);
     if (code)
         return code;
     if (!settings->json) {
-        print_device(info, measured ? &overlap : NULL);
+        print_device(info, usable ? &tuning : NULL, measured ? &overlap : NULL);
         return EXIT_CODE_OK;
     }
     object = device_json(info);
+    json_object_set_new(object, "tuning", usable ? tuning_json(&tuning) : json_null());
     if (measured)
         json_object_set_new(object, "overlap", device_overlap_json(&overlap));
     return json_array_append_new(array, object) ? fail_memory() : EXIT_CODE_OK;

@@ -8,5 +8,7 @@
 
 /* NULL when memory runs out. */
 json_t *device_json(const otr_device_info *info);
+/* Its "tuning". */
+json_t *tuning_json(const otr_tuning_info *tuning);
 
 #endif

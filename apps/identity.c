@@ -44,6 +44,18 @@ static json_t *model_json(const otr_model *model, const char *path)
                      "weight_bytes", (json_int_t)info.weight_bytes, "fnv1a64", hash);
 }
 
+static json_t *tuned_device_json(const engine *e)
+{
+    otr_tuning_info tuning = {.size = sizeof(tuning)};
+    json_t *device;
+
+    if (otr_device_tuning(e->context, e->device.index, &tuning) != OTR_OK)
+        return NULL;
+    device = device_json(&e->device);
+    json_object_set_new(device, "tuning", tuning_json(&tuning));
+    return device;
+}
+
 static json_t *driver_json(const otr_device_info *d)
 {
     return json_pack("{s:o,s:o,s:I}", "name", json_text(d->driver_name, strlen(d->driver_name)),
@@ -55,7 +67,7 @@ bool identity_add(json_t *object, const engine *e)
 {
     int bad = json_object_set_new(object, "version", json_string(otr_version()));
 
-    bad |= json_object_set_new(object, "device", device_json(&e->device));
+    bad |= json_object_set_new(object, "device", tuned_device_json(e));
     bad |= json_object_set_new(object, "driver", driver_json(&e->device));
     bad |= json_object_set_new(object, "model", model_json(e->target, e->target_path));
     bad |= json_object_set_new(object, "draft", model_json(e->draft, e->draft_path));

@@ -52,7 +52,8 @@ static const command_line line = {
         "The times are those of the kernels that a setting shapes, in passes of 1 and 17 rows\n"
         "and in a prefill.\n"
         "--json: {device, model, changed, results: [{setting, choice, default, chosen,\n"
-        "decode_s, rows_s, prefill_s, ratio, detail}]}; ratio is the time by the default's.\n"
+        "decode_s, rows_s, prefill_s, ratio, detail}]}; ratio is the time by the default's, null\n"
+        "for what the device refuses: detail says how.\n"
         "With --reset: {device, removed}.\n",
 };
 
@@ -65,9 +66,10 @@ struct results {
     bool out_of_memory;
 };
 
-static json_t *seconds_json(double seconds)
+/* Null where there is no measurement. */
+static json_t *number_json(double number)
 {
-    return seconds > 0 ? json_real(seconds) : json_null();
+    return number > 0 ? json_real(number) : json_null();
 }
 
 static void add_time(text *t, double seconds)
@@ -89,10 +91,11 @@ static void on_result(const otr_tune_result *result, void *user)
     snprintf(r->setting, sizeof(r->setting), "%s", result->setting);
     if (r->settings->json) {
         json_t *object = json_pack(
-            "{s:s,s:s,s:b,s:b,s:o,s:o,s:o,s:f,s:s}", "setting", result->setting, "choice",
+            "{s:s,s:s,s:b,s:b,s:o,s:o,s:o,s:o,s:o}", "setting", result->setting, "choice",
             result->choice, "default", result->is_default, "chosen", result->chosen, "decode_s",
-            seconds_json(result->decode_s), "rows_s", seconds_json(result->rows_s), "prefill_s",
-            seconds_json(result->prefill_s), "ratio", result->ratio, "detail", result->detail);
+            number_json(result->decode_s), "rows_s", number_json(result->rows_s), "prefill_s",
+            number_json(result->prefill_s), "ratio", number_json(result->ratio), "detail",
+            json_text(result->detail, strlen(result->detail)));
 
         r->out_of_memory |= json_array_append_new(r->array, object) != 0;
         return;
@@ -103,10 +106,14 @@ static void on_result(const otr_tune_result *result, void *user)
     add_time(&r->table, result->prefill_s);
     if (result->is_default)
         text_printf(&r->table, "          default");
+    else if (result->ratio <= 0) /* refused by the device */
+        text_printf(&r->table, " %8s", "-");
     else
         text_printf(&r->table, " %+6.1f %%", (result->ratio - 1) * 100);
-    text_printf(&r->table, "%s%s%s\n", result->chosen && !result->is_default ? "  chosen" : "",
-                result->detail[0] ? "  " : "", result->detail);
+    text_printf(&r->table, "%s%s", result->chosen && !result->is_default ? "  chosen" : "",
+                result->detail[0] ? "  " : "");
+    text_append_printable(&r->table, result->detail, strlen(result->detail), 0);
+    text_printf(&r->table, "\n");
 }
 
 static int print(engine *e, struct results *r)
@@ -143,8 +150,10 @@ static int tune(engine *e, struct results *r)
     params.progress_user = &shown;
     result = otr_tune(e->target, &params, on_result, r);
     progress_end(&shown);
-    if (result == OTR_OK)
+    if (result == OTR_OK) {
+        log_sink_flush(&e->log); /* choices that the device refused are no failure */
         return print(e, r);
+    }
     code = fail_result(&e->log, e->context, result);
     return result == OTR_ERROR_IO ? EXIT_CODE_FAILED : code; /* our own file, not the user's */
 }

@@ -18,6 +18,19 @@ uint64_t cache_hash(uint64_t hash, const void *data, size_t n_bytes)
     return hash;
 }
 
+char *cache_file_path(const char *folder, const otr_device_info *info, const char *end)
+{
+    char uuid[2 * sizeof info->uuid + 1], *path;
+    uint64_t driver = cache_hash(CACHE_HASH_START, info->driver_name, strlen(info->driver_name));
+
+    for (size_t i = 0; i < sizeof info->uuid; i++)
+        snprintf(uuid + 2 * i, 3, "%02x", info->uuid[i]);
+    if (asprintf(&path, "%s/%x-%x-%s-%08x%s", folder, info->vendor_id, info->device_id, uuid,
+                 (uint32_t)driver, end) < 0)
+        return NULL;
+    return path;
+}
+
 uint8_t *cache_file_read(const char *path, size_t most_bytes, size_t *n_bytes, const char **problem)
 {
     uint8_t *bytes = NULL;

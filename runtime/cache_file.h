@@ -1,5 +1,5 @@
 /* Files in the cache folder: read whole, replaced whole or not at all. What is in them is checked
- * by those who use them: pipeline_cache.c, tuning_file.c. */
+ * by those who use them: pipeline_cache.c, tuning_file.c, tier_limit.c, overlap_file.c. */
 #ifndef OUTRIDER_CACHE_FILE_H
 #define OUTRIDER_CACHE_FILE_H
 
@@ -7,9 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "outrider/outrider.h"
+
 /* FNV-1a: finds accidents, not attacks; who can write the folder can do worse. */
 #define CACHE_HASH_START 0xcbf29ce484222325u
 uint64_t cache_hash(uint64_t hash, const void *data, size_t n_bytes);
+
+/* Path of a file of the device under its driver, to be freed; NULL when out of memory. Versions and
+ * build are in the file, not in its name, so that an old one is noticed. */
+char *cache_file_path(const char *folder, const otr_device_info *info, const char *end);
 
 /* The file's bytes, to be freed, or NULL with the reason in *problem (NULL there: no such file). */
 uint8_t *cache_file_read(const char *path, size_t most_bytes, size_t *n_bytes,

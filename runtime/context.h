@@ -77,7 +77,7 @@ otr_result context_fail_vk(otr_context *context, VkResult vk_result, const char 
 void context_log(otr_context *context, otr_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Held while instances and devices are created, destroyed, and their function tables filled. Taken
+/* Held while instances and devices are created, destroyed, named, and their function tables filled. Taken
  * after gpu_lock where both are. */
 void loader_lock(void);
 void loader_unlock(void);

@@ -13,6 +13,7 @@
 #define SMALL_SIZE 32u
 #define SLICE 32u
 #define SMALL_SUBGROUP 16u /* smaller ones are small */
+#define MAX_SUMS 16u       /* matrices of sums that a subgroup keeps in registers */
 
 bool cooperative_is_built(void)
 {
@@ -124,17 +125,28 @@ end:
         snprintf(reason, size, "the driver lacks %s", missing);
 }
 
-cooperative_sizes cooperative_find_sizes(const gpu *g)
+cooperative_sizes cooperative_find_sizes(const gpu *g, uint32_t size)
 {
     const cooperative_shape *s = &g->facts->cooperative;
-    uint32_t size = size_for(g->subgroup_size);
 
+    size = size ? size : size_for(g->subgroup_size);
     return (cooperative_sizes){
         .outputs = size,
         .rows = size,
         .constants = {COOPERATIVE_SUBGROUPS * g->subgroup_size, size, size, SLICE, s->m, s->n,
                       s->k},
     };
+}
+
+bool cooperative_size_fits(const gpu *g, uint32_t size)
+{
+    const cooperative_shape *s = &g->facts->cooperative;
+
+    if (!size)
+        return true; /* cooperative_inspect has seen to it */
+    return size / 2 % s->m == 0 && size / 2 % s->n == 0 &&
+           size / 2 / s->m * (size / 2 / s->n) <= MAX_SUMS &&
+           shared_bytes(s, size) <= g->limits.maxComputeSharedMemorySize;
 }
 
 float cooperative_scale(double largest)

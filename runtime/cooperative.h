@@ -69,7 +69,10 @@ typedef struct cooperative_sizes {
     uint32_t outputs, rows;
     uint32_t constants[COOPERATIVE_CONSTANTS];
 } cooperative_sizes;
-cooperative_sizes cooperative_find_sizes(const gpu *g);
+/* size: of a workgroup's side, tuning.cooperative_size. */
+cooperative_sizes cooperative_find_sizes(const gpu *g, uint32_t size);
+/* Whether the device can run that. */
+bool cooperative_size_fits(const gpu *g, uint32_t size);
 
 /* The power of two that the kernel multiplies weights by, none of which is above `largest`, so that
  * they fit into halfs. */

@@ -245,6 +245,14 @@ static int32_t kernel_tier(const otr_context *context, const device_facts *facts
     return facts->hardware_tier < 1 ? facts->hardware_tier : 1;
 }
 
+int32_t device_lower_tier(const otr_context *context, const device_facts *facts, int32_t tier)
+{
+    /* Tier 2 alone changes something where its dot products are used. */
+    if (tier == 3 && !(context->dot8 && facts->has_dot8))
+        return 1;
+    return tier - 1;
+}
+
 bool device_meets_minimum(otr_device_info *info, const VkPhysicalDeviceProperties *properties,
                           uint32_t queue_family)
 {
@@ -338,7 +346,8 @@ static otr_result inspect_device(otr_context *context, uint32_t index)
         info->tier = facts->hardware_tier = -1;
         goto end;
     }
-    info->tier = kernel_tier(context, facts);
+    info->tier = facts->full_tier = kernel_tier(context, facts);
+    tier_limit_apply(context, index);
 end:
     context_log(context, OTR_LOG_DEBUG, "device %u: %s, %s %s, tier %d (hardware %d)%s%s", index,
                 info->name, info->driver_name, info->driver_info, (int)info->tier,

@@ -6,6 +6,7 @@
 #define OUTRIDER_DEVICE_H
 
 #include "context.h"
+#include "tier_limit.h"
 #include "tuning.h"
 
 /* Of a product of cooperative matrices: m x n sums of k products. */
@@ -19,6 +20,8 @@ typedef struct device_facts {
     /* What the hardware could do, 0..3. otr_device_info.tier says what kernels exist for. Tier 3
      * doesn't say that there are the dot products of tier 2. */
     int32_t hardware_tier;
+    int32_t full_tier;                  /* otr_device_info.tier without the limit */
+    tier_limit limit;                   /* of a failed self-test */
     cooperative_shape cooperative;      /* that tier 3 uses; m is 0 below it */
     uint32_t queue_families[2];         /* of target and draft, by device_choose_queues */
     uint32_t subgroup_size;             /* 0: unknown */
@@ -37,6 +40,9 @@ typedef struct device_facts {
     bool has_pci_address;
     uint32_t pci_domain, pci_bus, pci_device, pci_function;
 } device_facts;
+
+/* The next lower tier whose kernels differ; -1 below 0. */
+int32_t device_lower_tier(const otr_context *context, const device_facts *facts, int32_t tier);
 
 /* Fills context->physical, ->devices and ->facts. Called once by otr_context_create. */
 otr_result devices_enumerate(otr_context *context);
@@ -112,9 +118,16 @@ typedef struct gpu {
     atomic_bool hung;
 } gpu;
 
+/* OTR_ERROR_NO_DEVICE where there is no such device, or it can't be used. */
+otr_result gpu_check_usable(otr_context *context, uint32_t index);
+/* All that is known of a usable device before it is opened. */
+void gpu_describe(otr_context *context, uint32_t index, int32_t tier, gpu *g);
 /* Opens device `index`, or shares it when it is open already. separate: as a VkDevice of its own,
  * which nobody shares: its queues run beside those of the first even where a device has only one. */
 otr_result gpu_open(otr_context *context, uint32_t index, bool separate, gpu **out);
+/* For the self-test: the device at a tier that it can do, above its limit too. Not shared unless that
+ * is its tier anyway. */
+otr_result gpu_open_at_tier(otr_context *context, uint32_t index, int32_t tier, gpu **out);
 /* Gives it back; the last user closes it and stores the pipeline cache. *g becomes NULL. */
 void gpu_close(gpu **g);
 

@@ -186,33 +186,36 @@ static void choose_queues(gpu *g)
         g->queues[i].family = families[i];
 }
 
-/* The caller holds gpu_lock. */
-static otr_result create_gpu(otr_context *context, uint32_t index, gpu **out)
+void gpu_describe(otr_context *context, uint32_t index, int32_t tier, gpu *g)
 {
     VkPhysicalDeviceProperties properties;
-    otr_result result;
-    gpu *g = calloc(1, sizeof *g);
 
-    if (!g)
-        return context_fail(context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for device %u", index);
-    g->context = context;
-    g->index = index;
+    *g = (gpu){.context = context, .index = index, .tier = tier};
     g->info = &context->devices[index];
     g->facts = &context->facts[index];
-    g->tier = g->info->tier;
     g->uses_dot8 = context->dot8 && g->tier >= 2 && g->facts->has_dot8;
     g->physical = context->physical[index];
     choose_queues(g);
     g->subgroup_size = g->facts->subgroup_size;
     g->has_statistics = context->statistics && g->facts->has_pipeline_statistics;
     g->is_cpu = g->info->type == OTR_DEVICE_CPU;
-    for (uint32_t i = 0; i < GPU_MAX_QUEUES; i++)
-        pthread_mutex_init(&g->queues[i].lock, NULL);
-    pthread_mutex_init(&g->kernels_lock, NULL);
     context->vk.vkGetPhysicalDeviceProperties(g->physical, &properties);
     g->limits = properties.limits;
     context->vk.vkGetPhysicalDeviceMemoryProperties(g->physical, &g->memory);
+}
 
+/* The caller holds gpu_lock. */
+static otr_result create_gpu(otr_context *context, uint32_t index, int32_t tier, gpu **out)
+{
+    otr_result result;
+    gpu *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return context_fail(context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for device %u", index);
+    gpu_describe(context, index, tier, g);
+    for (uint32_t i = 0; i < GPU_MAX_QUEUES; i++)
+        pthread_mutex_init(&g->queues[i].lock, NULL);
+    pthread_mutex_init(&g->kernels_lock, NULL);
     g->tuning = tuning_file_load(g);
     result = create_device(g);
     if (result)
@@ -232,25 +235,30 @@ end:
     return result;
 }
 
-otr_result gpu_open(otr_context *context, uint32_t index, bool separate, gpu **out)
+/* The opened one, or NULL. */
+static gpu *find_shared(const otr_context *context, uint32_t index)
+{
+    for (gpu *g = context->gpus; g; g = g->next)
+        if (g->index == index && !g->separate)
+            return g;
+    return NULL;
+}
+
+static otr_result open_gpu(otr_context *context, uint32_t index, int32_t tier, bool separate,
+                           gpu **out)
 {
     otr_result result = OTR_OK;
     gpu *g;
 
-    *out = NULL;
-    if (index >= context->n_devices)
-        return context_fail(context, OTR_ERROR_NO_DEVICE, "there is no device %u; there are %u",
-                            index, context->n_devices);
-    if (context->devices[index].tier < 0)
-        return context_fail(context, OTR_ERROR_NO_DEVICE, "device %u (%s) can't be used: it %s",
-                            index, context->devices[index].name, context->devices[index].problem);
     pthread_mutex_lock(&context->gpu_lock);
-    for (g = separate ? NULL : context->gpus; g && (g->index != index || g->separate); g = g->next)
-        ;
+    g = separate ? NULL : find_shared(context, index);
     if (!g) {
-        result = create_gpu(context, index, &g);
+        result = create_gpu(context, index, tier, &g);
         if (result)
             goto end;
+        if (tier_limit_applies(context, index) && tier == context->devices[index].tier)
+            context_log(context, OTR_LOG_WARNING, "device %u (%s): %s", index,
+                        context->devices[index].name, context->devices[index].note);
         g->separate = separate;
         g->next = context->gpus;
         context->gpus = g;
@@ -260,6 +268,37 @@ otr_result gpu_open(otr_context *context, uint32_t index, bool separate, gpu **o
 end:
     pthread_mutex_unlock(&context->gpu_lock);
     return result;
+}
+
+otr_result gpu_check_usable(otr_context *context, uint32_t index)
+{
+    if (index >= context->n_devices)
+        return context_fail(context, OTR_ERROR_NO_DEVICE, "there is no device %u; there are %u",
+                            index, context->n_devices);
+    if (context->devices[index].tier < 0)
+        return context_fail(context, OTR_ERROR_NO_DEVICE, "device %u (%s) can't be used: it %s",
+                            index, context->devices[index].name, context->devices[index].problem);
+    return OTR_OK;
+}
+
+otr_result gpu_open(otr_context *context, uint32_t index, bool separate, gpu **out)
+{
+    otr_result result = gpu_check_usable(context, index);
+
+    *out = NULL;
+    if (result != OTR_OK)
+        return result;
+    return open_gpu(context, index, context->devices[index].tier, separate, out);
+}
+
+otr_result gpu_open_at_tier(otr_context *context, uint32_t index, int32_t tier, gpu **out)
+{
+    otr_result result = gpu_check_usable(context, index);
+
+    *out = NULL;
+    return result == OTR_OK
+               ? open_gpu(context, index, tier, tier != context->devices[index].tier, out)
+               : result;
 }
 
 void gpu_close(gpu **handle)
@@ -300,8 +339,11 @@ void gpu_name(gpu *g, VkObjectType type, uint64_t handle, const char *format, ..
     vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
     info.pObjectName = name;
-    /* A name that can't be set is no reason to fail. */
+    /* The loader looks the device up in its lists of all of them, which other contexts may be changing. A
+     * name that can't be set is no reason to fail. */
+    loader_lock();
     g->context->vk.vkSetDebugUtilsObjectNameEXT(g->device, &info);
+    loader_unlock();
 }
 
 VkResult gpu_submit(gpu *g, uint32_t queue, uint32_t n_infos, const VkSubmitInfo *infos,

@@ -110,7 +110,7 @@ static otr_result check_weight(const otr_model *model, const tuning *t, const we
     loops = t->direct_outputs ? loops_of_direct(w->n_chunks, w->repack->chunk)
                               : loops_of_matvec(w->n_chunks, lanes);
     if (!t->direct_outputs && model->gpu->tier >= 3) {
-        cooperative_sizes sizes = cooperative_find_sizes(model->gpu);
+        cooperative_sizes sizes = cooperative_find_sizes(model->gpu, t->cooperative_size);
         uint64_t more = loops_of_cooperative(&sizes, w->n_chunks, w->repack->chunk);
 
         kernel = more > loops ? "matmul_cooperative" : kernel;

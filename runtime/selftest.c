@@ -1,5 +1,5 @@
-/* The self-test of a device: runs every kernel of the build on it and compares with CPU references.
- * Behind otr_selftest; `outrider selftest` prints what is reported here. */
+/* What the checks of the self-test share: memory, dispatches with damage, comparisons, reports. Which
+ * checks run at which tier is in selftest_tiers.c. */
 #include "selftest.h"
 
 #include <math.h>
@@ -63,6 +63,10 @@ VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *co
 
     if (t->result == OTR_OK)
         t->result = kernel_get(t->gpu, shader, constants, n_constants, pins_subgroup, &pipeline);
+    if ((t->result == OTR_ERROR_DEVICE || t->result == OTR_ERROR_UNSUPPORTED) && !t->is_refused) {
+        t->is_refused = true;
+        snprintf(t->kernel, sizeof t->kernel, "%s", shader);
+    }
     return pipeline;
 }
 
@@ -96,9 +100,16 @@ void selftest_begin(selftest *t, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(t->kernel, sizeof t->kernel, format, arguments);
     va_end(arguments);
+    selftest_tiers(t, 0, 3);
     t->run = 0;
     t->max_error = 0;
     t->detail[0] = '\0';
+}
+
+void selftest_tiers(selftest *t, int32_t lowest, int32_t highest)
+{
+    t->lowest_tier = lowest;
+    t->highest_tier = highest;
 }
 
 void selftest_end(selftest *t, const char *detail)
@@ -107,15 +118,33 @@ void selftest_end(selftest *t, const char *detail)
         .kernel = t->kernel,
         .passed = t->max_error <= 1,
         .max_error = t->max_error,
+        .tier = t->gpu->tier,
+        .counts = t->lowest_tier <= t->gpu->tier && t->gpu->tier <= t->highest_tier,
     };
 
     if (t->result != OTR_OK)
         return;
     snprintf(report.detail, sizeof report.detail, "%.24s%s%s", detail,
              *detail && *t->detail ? ": " : "", t->detail);
+    if (!report.passed && (t->n_failed == 0 || (report.counts && t->n_unfit == 0)))
+        snprintf(t->first_failed, sizeof t->first_failed, "%s", t->kernel);
     t->n_failed += !report.passed;
+    t->n_unfit += !report.passed && report.counts;
     if (t->on_result && !t->on_result(&report, t->user))
         t->result = context_fail(t->context, OTR_ERROR_CANCELLED, "the self-test was cancelled");
+}
+
+void selftest_report_refusal(selftest *t)
+{
+    char shader[sizeof t->kernel];
+
+    memcpy(shader, t->kernel, sizeof shader);
+    t->result = OTR_OK;
+    t->is_refused = false;
+    selftest_begin(t, "pipeline %.80s", shader);
+    otr_error_message(t->context, t->detail, sizeof t->detail);
+    t->max_error = INFINITY;
+    selftest_end(t, "");
 }
 
 static void note(selftest *t, double error, const char *format, ...)
@@ -205,13 +234,13 @@ void random_floats(selftest *t, float *out, uint64_t n, float low, float high)
         out[i] = random_between(t, low, high);
 }
 
-/* ------------------------------------------------------------------------------- all of it */
+/* ------------------------------------------------------------------------- begin and end */
 
-otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_index,
-                         otr_selftest_callback on_result, void *user)
+otr_result selftest_open_at_tier(selftest *t, otr_context *context, uint32_t device_index,
+                                 int32_t tier, otr_selftest_callback on_result, void *user)
 {
     *t = (selftest){.context = context, .on_result = on_result, .user = user};
-    t->result = gpu_open(context, device_index, false, &t->gpu);
+    t->result = gpu_open_at_tier(context, device_index, tier, &t->gpu);
     if (t->result == OTR_OK)
         t->result = kernel_runner_create(t->gpu, &t->runner);
     if (t->result == OTR_OK)
@@ -219,43 +248,31 @@ otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_inde
     return t->result;
 }
 
+otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_index,
+                         otr_selftest_callback on_result, void *user)
+{
+    int32_t tier = device_index < context->n_devices ? context->devices[device_index].tier : 0;
+
+    return selftest_open_at_tier(t, context, device_index, tier, on_result, user);
+}
+
 otr_result selftest_close(selftest *t)
 {
     if (t->result == OTR_OK && t->n_failed > 0)
         t->result = context_fail(t->context, OTR_ERROR_SELFTEST,
-                                 "device %u (%s): %u self-test checks failed", t->gpu->index,
-                                 t->gpu->info->name, t->n_failed);
-    if (t->gpu) {
-        selftest_release(t);
-        kernel_runner_destroy(&t->runner);
-        gpu_close(&t->gpu);
-    }
+                                 "device %u (%s): %u self-test check%s failed at tier %d, '%s' "
+                                 "first",
+                                 t->gpu->index, t->gpu->info->name, t->n_failed,
+                                 t->n_failed > 1 ? "s" : "", (int)t->gpu->tier, t->first_failed);
+    selftest_free(t);
     return t->result;
 }
 
-otr_result selftest_run(otr_context *context, uint32_t device_index,
-                        otr_selftest_callback on_result, void *user, const selftest_fault *fault)
+void selftest_free(selftest *t)
 {
-    static void (*const groups[])(selftest *) = {selftest_weights, selftest_layer, selftest_step,
-                                                 selftest_rule};
-    selftest *t = calloc(1, sizeof *t);
-    otr_result result;
-
-    if (!t)
-        return context_fail(context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for the self-test");
-    selftest_open(t, context, device_index, on_result, user);
-    t->fault = fault;
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0] && t->result == OTR_OK; i++)
-        groups[i](t);
-    result = selftest_close(t);
-    free(t);
-    return result;
-}
-
-otr_result otr_selftest(otr_context *context, uint32_t device_index,
-                        otr_selftest_callback on_result, void *user)
-{
-    if (!context)
-        return OTR_ERROR_INVALID_ARGUMENT;
-    return selftest_run(context, device_index, on_result, user, NULL);
+    if (!t->gpu)
+        return;
+    selftest_release(t);
+    kernel_runner_destroy(&t->runner);
+    gpu_close(&t->gpu);
 }

@@ -1,6 +1,6 @@
-/* The self-test's inside: what its checks share. selftest.c runs them and reports;
- * selftest_weights.c, selftest_layer.c, selftest_step.c and selftest_rule.c hold the checks of the kernels;
- * kernel_reference.c and verify_reference.c compute what is right.
+/* The self-test's inside: what its checks share. selftest_tiers.c runs them, selftest.c reports;
+ * selftest_weights.c, selftest_bytes.c, selftest_layer.c, selftest_step.c and selftest_rule.c hold the
+ * checks of the kernels; kernel_reference.c and verify_reference.c compute what is right.
  *
  * After the first failed call (not a failed check) `result` is set and everything here does
  * nothing, so that a check needs to look at it only before it touches memory. One thread. */
@@ -34,7 +34,10 @@ typedef struct selftest {
     void *user;
     const selftest_fault *fault; /* NULL: none */
     otr_result result;
-    uint32_t n_failed;
+    bool is_refused;       /* the device could not make a pipeline: `kernel` is the shader */
+    uint32_t n_failed;     /* checks */
+    uint32_t n_unfit;      /* of them: of kernels that the gpu's tier may use */
+    char first_failed[96]; /* of these where there are any */
     uint64_t random_state;
     gpu_buffer buffers[SELFTEST_MAX_MEMORY]; /* until selftest_release */
     uint32_t n_buffers;
@@ -42,19 +45,36 @@ typedef struct selftest {
     uint32_t n_memory;
     /* the check that is going on */
     char kernel[96];
-    uint32_t run; /* 0..SELFTEST_RUNS - 1 */
+    int32_t lowest_tier, highest_tier; /* that may use the kernel */
+    uint32_t run;                      /* 0..SELFTEST_RUNS - 1 */
     double max_error;
     char detail[224]; /* of the first difference that is too large */
 } selftest;
 
-/* A self-test with nothing run yet. On failure, too, selftest_close must follow, which returns the
- * result of all: OTR_ERROR_SELFTEST when a check failed. */
+/* A self-test with nothing run yet, of the device at a tier. On failure, too, selftest_close must
+ * follow, which returns the result of all: OTR_ERROR_SELFTEST when a check failed. */
+otr_result selftest_open_at_tier(selftest *t, otr_context *context, uint32_t device_index,
+                                 int32_t tier, otr_selftest_callback on_result, void *user);
+/* At the tier that the context uses it at. */
 otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_index,
                          otr_selftest_callback on_result, void *user);
 otr_result selftest_close(selftest *t);
-/* otr_selftest with a fault. */
+/* The same without a message: t->result says only whether the checks could be made. */
+void selftest_free(selftest *t);
+/* Makes a failed check of a refused pipeline, after which other checks can follow. */
+void selftest_report_refusal(selftest *t);
+
+/* otr_selftest with a fault, or with other checks (selftest_tiers.c). */
+typedef void (*selftest_group)(selftest *t);
+typedef struct selftest_plan {
+    const selftest_group *groups;
+    size_t n_groups;
+    const selftest_fault *fault; /* NULL: none */
+} selftest_plan;
 otr_result selftest_run(otr_context *context, uint32_t device_index,
-                        otr_selftest_callback on_result, void *user, const selftest_fault *fault);
+                        otr_selftest_callback on_result, void *user, const selftest_plan *plan);
+#define N_SELFTEST_GROUPS 4
+extern const selftest_group selftest_groups[N_SELFTEST_GROUPS]; /* all checks */
 
 /* ------------------------------------------------------------------------- for the checks */
 
@@ -78,6 +98,10 @@ typedef struct head_shape {
     uint32_t n_heads, n_kv_heads, head_size, rope_size;
     otr_cache_type cache;
 } head_shape;
+/* The kernel that rounds rows of x, [rows][k], to 8 bits, on a device that uses tier 2. Returns its
+ * result, of which `values` becomes what it stands for; NULL after a failure. */
+gpu_buffer *check_quantise(selftest *t, const gpu_buffer *x, uint32_t k, uint32_t rows,
+                           double *values);
 void check_rmsnorm(selftest *t, uint32_t n, uint32_t rows, uint32_t out_first);
 void check_swiglu(selftest *t, uint32_t n, uint32_t rows);
 void check_rope(selftest *t, const head_shape *shape, uint32_t base, uint32_t rows);
@@ -96,9 +120,11 @@ VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *co
                              uint32_t n_constants, bool pins_subgroup);
 void selftest_dispatch(selftest *t, const kernel_run *run);
 
-/* Begins a check, and ends and reports it. Between them SELFTEST_RUNS times: dispatch and compare.
+/* Begins a check, and ends and reports it. Its kernel is one of all tiers unless selftest_tiers says
+ * otherwise. Between them SELFTEST_RUNS times: dispatch and compare.
  */
 void selftest_begin(selftest *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void selftest_tiers(selftest *t, int32_t lowest, int32_t highest);
 void selftest_end(selftest *t, const char *detail);
 
 /* Compares element i of a row; tolerance 0: equal bits are asked for. */

@@ -5,124 +5,12 @@
 #include <string.h>
 
 #include "cooperative.h"
-#include "repack.h"
-#include "selftest.h"
+#include "selftest_matrix.h"
 #include "step_state.h"
 
-/* No multiple of a workgroup's outputs; more chunks in a row than any workgroup has lanes. */
-#define N_OUTPUTS 37
-#define N_WEIGHTS 2304     /* of a row */
-#define N_WEIGHTS_ODD 1290 /* of formats without blocks */
 #define MAX_FORMAT_ID 64
-#define BLOCK 32 /* weights that share scale and minimum, at least 16 of them */
 
 enum { ACCUMULATE = 1, BIAS = 2, OUT_ROWS = 4, SWIGLU = 8 }; /* flags of shaders/linear.glsl */
-
-/* A matrix in a format: packed for the kernels, and its values. */
-typedef struct matrix {
-    const repack_info *info;
-    bool has_minima;
-    uint32_t m, k, padded_k, n_chunks;
-    uint32_t planes[REPACK_MAX_PLANES];
-    float scale; /* for matmul_cooperative */
-    gpu_buffer *packed;
-    double *values;     /* [m][k] */
-    double *magnitudes; /* [m][k]: the most that was added up to get the value */
-} matrix;
-
-/* ----------------------------------------------------------------------------- random weights */
-
-/* The halfs of a block (byte offsets, -1: none). */
-static const struct {
-    enum tensor_format format;
-    int halfs[2];
-    bool has_minima;
-} layouts[] = {
-    {FORMAT_F16, {0, -1}, false},    {FORMAT_Q8_0, {0, -1}, false},
-    {FORMAT_Q4_0, {0, -1}, false},   {FORMAT_Q4_1, {0, 2}, true},
-    {FORMAT_Q5_0, {0, -1}, false},   {FORMAT_Q5_1, {0, 2}, true},
-    {FORMAT_Q2_K, {80, 82}, true},   {FORMAT_Q3_K, {108, -1}, false},
-    {FORMAT_Q4_K, {0, 2}, true},     {FORMAT_Q5_K, {0, 2}, true},
-    {FORMAT_Q6_K, {208, -1}, false}, {FORMAT_IQ4_NL, {0, -1}, false},
-    {FORMAT_IQ4_XS, {0, -1}, false},
-};
-#define N_LAYOUTS (sizeof layouts / sizeof layouts[0])
-
-/* Either sign and all mantissas; magnitudes from 2^-6 to 2, or all of them subnormal. */
-static uint16_t random_half(selftest *t, bool subnormal)
-{
-    uint32_t bits = random_bits(t);
-
-    if (subnormal)
-        return (uint16_t)((bits & 0x83ff) | 1);
-    return (uint16_t)((bits & 0x83ff) | (9 + (bits >> 16) % 7) << 10);
-}
-
-static void random_blocks(selftest *t, const format_info *format, bool subnormal, uint8_t *data,
-                          uint64_t n_blocks)
-{
-    for (uint64_t b = 0; b < n_blocks; b++) {
-        uint8_t *block = data + b * format->block_bytes;
-
-        for (uint32_t i = 0; i < format->block_bytes; i++)
-            block[i] = (uint8_t)random_bits(t);
-        for (size_t l = 0; l < N_LAYOUTS; l++)
-            for (int h = 0; h < 2; h++)
-                if (layouts[l].format == format->id && layouts[l].halfs[h] >= 0) {
-                    uint16_t half = random_half(t, subnormal);
-                    memcpy(block + layouts[l].halfs[h], &half, 2);
-                }
-        if (format->id == FORMAT_MXFP4)
-            block[0] = (uint8_t)(120 + block[0] % 8); /* an exponent, biased by 128 */
-        if (format->id == FORMAT_F32 || format->id == FORMAT_BF16) {
-            float value = random_between(t, -2, 2);
-            uint32_t bits;
-
-            memcpy(&bits, &value, 4);
-            if (format->id == FORMAT_BF16)
-                bits >>= 16;
-            memcpy(block, &bits, format->block_bytes);
-        }
-    }
-}
-
-static void matrix_fill(selftest *t, matrix *w, const linear_shape *shape)
-{
-    const format_info *f = format_find(shape->format);
-    uint64_t n;
-
-    w->info = repack_find(shape->format);
-    w->m = shape->flags & SWIGLU ? N_OUTPUTS - 1 : N_OUTPUTS; /* pairs */
-    w->k = shape->k ? shape->k : f->block_size == 1 ? N_WEIGHTS_ODD : N_WEIGHTS;
-    w->padded_k = (uint32_t)repack_padded_k(w->info, w->k);
-    w->n_chunks = w->padded_k / w->info->chunk;
-    w->has_minima = false;
-    for (size_t l = 0; l < N_LAYOUTS; l++)
-        w->has_minima = w->has_minima || (layouts[l].format == f->id && layouts[l].has_minima);
-    n = (uint64_t)w->m * w->k;
-    w->packed = selftest_buffer(t, repack_bytes(w->info, w->m, w->k, w->planes));
-    w->values = selftest_memory(t, n * sizeof *w->values);
-    w->magnitudes = selftest_memory(t, n * sizeof *w->magnitudes);
-    uint8_t *stored = selftest_memory(t, n / f->block_size * f->block_bytes);
-    if (t->result != OTR_OK)
-        return;
-    random_blocks(t, f, shape->subnormal, stored, n / f->block_size);
-    format_dequantize(f, stored, n, w->values);
-    w->scale = cooperative_scale(format_largest(f, stored, n));
-    repack_rows(w->info, stored, w->m, w->k, w->packed->mapped);
-    for (uint64_t i = 0; i < n; i++)
-        w->magnitudes[i] = fabs(w->values[i]);
-    /* Where there are minima, scale * q and the minimum may be larger than their sum: random
-     * numbers of 4 bits spread over most of their range, so that each is within 4 times the largest
-     * weight. */
-    for (uint64_t i = 0; w->has_minima && i < n; i += BLOCK) {
-        double largest = 0;
-        for (uint64_t j = i; j < i + BLOCK; j++)
-            largest = fmax(largest, w->magnitudes[j]);
-        for (uint64_t j = i; j < i + BLOCK; j++)
-            w->magnitudes[j] = 4 * largest;
-    }
-}
 
 /* --------------------------------------------------------------------------- matvec and matmul */
 
@@ -138,10 +26,12 @@ typedef struct linear_kernel {
     char shader[64], name[64], detail[16];
     uint32_t constants[KERNEL_MAX_CONSTANTS], n_constants;
     bool pins_subgroup;
-    bool tiled;             /* the last constant is the tile */
-    uint32_t group_outputs; /* of a workgroup */
-    uint32_t group_rows;    /* of a workgroup in y */
-    double roundings;       /* that a term of the sum goes through at most */
+    int32_t lowest_tier, highest_tier; /* that may use it */
+    bool tiled;                        /* the last constant is the tile */
+    uint32_t group_outputs;            /* of a workgroup */
+    uint32_t group_rows;               /* of a workgroup in y */
+    double roundings;                  /* that a term of the sum goes through at most */
+    bool uses_bytes;        /* of the rows, which are rounded to 8 bits before (tier 2) */
     bool uses_halfs;        /* factors are rounded to halfs before */
     uint32_t row_counts[7]; /* the most rows first */
     uint32_t n_row_counts;
@@ -153,6 +43,8 @@ typedef struct linear_check {
     uint32_t flags, max_rows;
     VkPipeline pipelines[N_TILES];
     gpu_buffer *x, *y, *bias, *state;
+    gpu_buffer *rows;          /* what the kernel reads: x, or its bytes */
+    double *inputs;            /* what they stand for */
     double *sums, *magnitudes; /* [max_rows][m] */
     uint32_t *all_rows;        /* results of the pass with the most rows */
 } linear_check;
@@ -162,13 +54,13 @@ typedef struct linear_check {
 static void linear_expected(const linear_check *c)
 {
     const matrix *w = c->w;
-    const float *x = c->x->mapped, *bias = c->bias->mapped;
+    const float *bias = c->bias->mapped;
 
     for (uint32_t r = 0; r < c->max_rows; r++)
         for (uint32_t o = 0; o < w->m; o++) {
             double sum = 0, magnitude = 0, squares = 0;
             for (uint32_t i = 0; i < w->k; i++) {
-                double value = (double)x[r * w->padded_k + i];
+                double value = c->inputs[r * w->padded_k + i];
                 double term = w->values[o * w->k + i] * value;
                 sum += term;
                 squares += term * term;
@@ -256,14 +148,15 @@ static void linear_dispatch(selftest *t, const linear_check *c, uint32_t rows)
                        w->planes[1],
                        w->planes[2],
                        w->planes[3],
-                       w->padded_k,
+                       kernel->uses_bytes ? w->padded_k / QUANTISED_BLOCK * QUANTISED_WORDS
+                                          : w->padded_k,
                        Y_STRIDE,
                        Y_OFFSET,
                        c->flags,
                        0,
                        0};
     kernel_run run = {
-        .buffers = {w->packed, c->x, c->y, c->bias},
+        .buffers = {w->packed, c->rows, c->y, c->bias},
         .state = c->state,
         .push = push,
         .push_bytes = sizeof push,
@@ -294,6 +187,20 @@ static void linear_rows(selftest *t, const linear_check *c, uint32_t rows)
     }
 }
 
+/* Random rows. The padding of x meets weights of zero: any finite number must do. */
+static void linear_fill(selftest *t, linear_check *c)
+{
+    uint64_t n = (uint64_t)c->max_rows * c->w->padded_k;
+
+    random_floats(t, c->x->mapped, n, -3, 3);
+    random_floats(t, c->bias->mapped, N_OUTPUTS, -3, 3);
+    for (uint64_t i = 0; i < n; i++)
+        c->inputs[i] = (double)((const float *)c->x->mapped)[i];
+    c->rows = c->x;
+    if (c->kernel->uses_bytes)
+        c->rows = check_quantise(t, c->x, c->w->padded_k, c->max_rows, c->inputs);
+}
+
 static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, uint32_t flags,
                    const char *variant)
 {
@@ -313,17 +220,17 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
     c.y = selftest_buffer(t, (c.max_rows + 1) * Y_STRIDE * 4);
     c.bias = selftest_buffer(t, N_OUTPUTS * 4);
     c.state = selftest_buffer(t, STATE_WORDS * 4);
+    c.inputs = selftest_memory(t, (uint64_t)c.max_rows * w->padded_k * sizeof *c.inputs);
     c.sums = selftest_memory(t, n * sizeof *c.sums);
     c.magnitudes = selftest_memory(t, n * sizeof *c.magnitudes);
     c.all_rows = selftest_memory(t, c.max_rows * Y_STRIDE * 4);
     if (t->result != OTR_OK)
         return;
-    /* The padding of x meets weights of zero: any finite number must do. */
-    random_floats(t, c.x->mapped, (uint64_t)c.max_rows * w->padded_k, -3, 3);
-    random_floats(t, c.bias->mapped, N_OUTPUTS, -3, 3);
+    linear_fill(t, &c);
     linear_expected(&c);
     for (uint32_t i = 0; i < kernel->n_row_counts && t->result == OTR_OK; i++) {
         selftest_begin(t, "%s%s rows=%u", kernel->name, variant, kernel->row_counts[i]);
+        selftest_tiers(t, kernel->lowest_tier, kernel->highest_tier);
         linear_rows(t, &c, kernel->row_counts[i]);
         selftest_end(t, kernel->detail);
     }
@@ -339,6 +246,8 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
         .constants = {lanes * subgroups, lanes, tuned->matvec_outputs, rows_per_y, max_tile},
         .n_constants = 5,
         .pins_subgroup = tier >= 1,
+        .lowest_tier = (int32_t)tier,
+        .highest_tier = tier >= 1 ? 3 : 0,
         .group_outputs = subgroups * tuned->matvec_outputs,
         .group_rows = rows_per_y,
         /* The additions of its chunk, of its lane, and of the lanes (fewer on tier 1, where they
@@ -359,12 +268,27 @@ static linear_kernel matvec_kernel(const selftest *t, const matrix *w, uint32_t 
     return kernel;
 }
 
+/* As matvec of tier 1, with which it shares its sizes and the order of its sums. */
+static linear_kernel dot_kernel(const selftest *t, const matrix *w, uint32_t max_tile)
+{
+    linear_kernel kernel = matvec_kernel(t, w, 1, 32, max_tile);
+
+    kernel.uses_bytes = true;
+    kernel.lowest_tier = 2;
+    snprintf(kernel.shader, sizeof kernel.shader, "matvec_dot_%s", w->info->shader);
+    snprintf(kernel.name, sizeof kernel.name, "matvec_dot %s%s", w->info->shader,
+             max_tile == 1 ? " one" : "");
+    snprintf(kernel.detail, sizeof kernel.detail, "tier 2");
+    return kernel;
+}
+
 static linear_kernel direct_kernel(const selftest *t, const matrix *w)
 {
     uint32_t lanes = t->gpu->subgroup_size, outputs = selftest_tuning(t, true)->direct_outputs;
     linear_kernel kernel = {
         .constants = {lanes, lanes, outputs, 0},
         .n_constants = 4,
+        .highest_tier = 3,
         .tiled = true,
         .group_outputs = lanes * outputs,
         .roundings = w->padded_k + 6.0, /* one chain, and scale, bias and residual */
@@ -383,6 +307,7 @@ static linear_kernel matmul_kernel(const selftest *t, const matrix *w)
     linear_kernel kernel = {
         .constants = {size[0] / size[3] * (size[1] / size[4])},
         .n_constants = 6,
+        .highest_tier = 2,
         .group_outputs = size[0],
         .group_rows = size[1],
         .roundings = w->padded_k + 6.0, /* as above */
@@ -398,10 +323,13 @@ static linear_kernel matmul_kernel(const selftest *t, const matrix *w)
 
 static linear_kernel cooperative_kernel(const selftest *t, const matrix *w)
 {
-    cooperative_sizes sizes = cooperative_find_sizes(t->gpu);
+    cooperative_sizes sizes = cooperative_find_sizes(t->gpu,
+                                                     selftest_tuning(t, false)->cooperative_size);
     linear_kernel kernel = {
         .n_constants = COOPERATIVE_CONSTANTS,
         .pins_subgroup = true,
+        .lowest_tier = 3,
+        .highest_tier = 3,
         .group_outputs = sizes.outputs,
         .group_rows = sizes.rows,
         .roundings = 2.0 * w->padded_k + 6.0, /* which may be truncations */
@@ -491,15 +419,20 @@ void check_linear(selftest *t, const linear_shape *shape)
                           : shape->flags          ? " with bias"
                                                   : "";
     uint32_t rows_per_y = shape->matvec_rows ? shape->matvec_rows : 32;
-    linear_kernel kernels[7];
+    linear_kernel kernels[9];
     uint32_t n = 0;
     matrix w;
 
-    matrix_fill(t, &w, shape);
+    matrix_fill(t, &w, shape->format, shape->flags & SWIGLU ? N_OUTPUTS - 1 : N_OUTPUTS, /* pairs */
+                shape->k, shape->subnormal);
     kernels[n++] = direct_kernel(t, &w);
     for (uint32_t tier = 0; tier <= (t->gpu->tier >= 1); tier++) {
         kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 8);
         kernels[n++] = matvec_kernel(t, &w, tier, rows_per_y, 1);
+    }
+    if (t->gpu->uses_dot8 && w.info->has_dot8) {
+        kernels[n++] = dot_kernel(t, &w, 8);
+        kernels[n++] = dot_kernel(t, &w, 1);
     }
     kernels[n++] = matmul_kernel(t, &w);
     if (t->gpu->tier >= 3)
@@ -521,8 +454,7 @@ void selftest_weights(selftest *t)
             continue;
         shape.format = info->format;
         check_linear(t, &shape);
-        for (size_t l = 0; l < N_LAYOUTS; l++)
-            shape.subnormal = shape.subnormal || layouts[l].format == info->format;
+        shape.subnormal = matrix_has_halfs(info->format);
         if (!shape.subnormal) /* no halfs in it */
             shape.flags = ACCUMULATE | BIAS | OUT_ROWS;
         check_linear(t, &shape);

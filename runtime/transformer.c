@@ -134,7 +134,7 @@ static otr_result add_matmul(builder *b, const char *format, uint32_t n_outputs,
     otr_result result;
 
     if (b->l->gpu->tier >= 3) {
-        cooperative_sizes sizes = cooperative_find_sizes(b->l->gpu);
+        cooperative_sizes sizes = cooperative_find_sizes(b->l->gpu, b->t->cooperative_size);
         char shader[64];
 
         outputs = sizes.outputs;

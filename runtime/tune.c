@@ -57,6 +57,7 @@ typedef struct comparison {
     double seconds[2][N_PASSES]; /* medians: best so far, and other */
     double ratio;
     bool is_better, is_alike;
+    char problem[256]; /* why the other can't be measured, or "" */
 } comparison;
 
 otr_tune_params otr_tune_params_default(void)
@@ -302,12 +303,24 @@ static otr_result compare(tuner *t, const trial *best, const trial *other, compa
 
 /* ------------------------------------------------------------------------------- settings */
 
+/* What a driver says of a pipeline that it can't compile, or that needs too much: the end of the choice,
+ * not of the device. */
+static bool is_refusal(otr_result result)
+{
+    return result == OTR_ERROR_DEVICE || result == OTR_ERROR_UNSUPPORTED ||
+           result == OTR_ERROR_OUT_OF_MEMORY;
+}
+
 /* One choice against the best so far. */
 static otr_result try_choice(tuner *t, const trial *best, const tuning *shapes, comparison *out)
 {
     trial other;
     otr_result result = trial_create(t, shapes, &other);
 
+    if (is_refusal(result)) {
+        otr_error_message(t->model->context, out->problem, sizeof out->problem);
+        return OTR_OK;
+    }
     if (result == OTR_OK)
         result = take_logits(t, &other, t->logits[1]);
     if (result == OTR_OK) {
@@ -330,14 +343,26 @@ static void choose_rows(tuner *t)
                                                     : (is_cpu ? PREFILL_ROWS_OF_CPU : PREFILL_ROWS);
 }
 
+/* Why it can't be chosen, or "". */
+static const char *objection(const comparison *found)
+{
+    if (found->problem[0])
+        return found->problem;
+    return found->is_alike ? "" : "gives other results on this device";
+}
+
 static void report(const tuner *t, const tuning *choices, const comparison *found, uint32_t n,
                    uint32_t chosen)
 {
     double first[N_PASSES] = {0};
+    uint32_t n_measured = 0;
 
-    for (uint32_t i = 1; i < n; i++) /* the first was measured beside every other one */
-        for (int pass = 0; pass < N_PASSES; pass++)
-            first[pass] += found[i].seconds[0][pass] / (n - 1);
+    for (uint32_t i = 1; i < n; i++)
+        n_measured += !found[i].problem[0];
+    /* The first was measured beside every other one. */
+    for (uint32_t i = 1; i < n; i++)
+        for (int pass = 0; pass < N_PASSES && !found[i].problem[0]; pass++)
+            first[pass] += found[i].seconds[0][pass] / n_measured;
     for (uint32_t i = 0; i < n && t->on_result; i++) {
         const double *seconds = i ? found[i].seconds[1] : first;
         char choice[64];
@@ -353,7 +378,7 @@ static void report(const tuner *t, const tuning *choices, const comparison *foun
                 .rows_s = seconds[PASS_ROWS],
                 .prefill_s = seconds[PASS_PREFILL],
                 .ratio = i ? found[i].ratio : 1,
-                .detail = i && !found[i].is_alike ? "gives other results on this device" : "",
+                .detail = i ? objection(&found[i]) : "",
             },
             t->user);
     }

@@ -7,24 +7,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
+#include "cooperative.h"
 #include "loop_budget.h"
 
 /* clang-format off */
 static const tuning classes[] = {
-    /* class  direct  matvec    matmul tile          its        norm      att. elem. sample prefill
-     *      outputs sg. l. o. BM  BN  BK  TM TN    sides      sums lns. lanes lanes lanes rows */
-    {"software", 8, 0,  0, 0, { 0,  0,  0, 0, 0}, { 0,   0},  32,  32,  32,  64,  128, 128},
-    {"gpu",      0, 1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128,  32,  64,  128, 256},
+    /* class  direct  matvec    matmul tile          coop. its      norm      att. elem. sample prefill
+     *      outputs sg. l. o. BM  BN  BK  TM TN    size sides      sums lns. lanes lanes lanes rows */
+    {"software", 8, 0,  0, 0, { 0,  0,  0, 0, 0}, 0, { 0,   0},  32,  32,  32,  64,  128, 128},
+    {"gpu",      0, 1, 64, 4, {64, 64, 32, 4, 8}, 0, {32, 128}, 128, 128,  32,  64,  128, 256},
     /* Wave 64 and four SIMDs a compute unit: a tile of four waves. */
-    {"amd-gcn",  0, 1, 64, 4, {64, 64, 32, 4, 4}, {32, 128}, 128, 128,  32,  64,  128, 256},
-    {"amd-rdna", 0, 1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128,  32,  64,  128, 256},
-    {"nvidia",   0, 1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128,  32,  64,  128, 256},
-    {"intel",    0, 1, 64, 4, {64, 64, 32, 4, 8}, {32, 128}, 128, 128,  32,  64,  128, 256},
+    {"amd-gcn",  0, 1, 64, 4, {64, 64, 32, 4, 4}, 0, {32, 128}, 128, 128,  32,  64,  128, 256},
+    {"amd-rdna", 0, 1, 64, 4, {64, 64, 32, 4, 8}, 0, {32, 128}, 128, 128,  32,  64,  128, 256},
+    {"nvidia",   0, 1, 64, 4, {64, 64, 32, 4, 8}, 0, {32, 128}, 128, 128,  32,  64,  128, 256},
+    {"intel",    0, 1, 64, 4, {64, 64, 32, 4, 8}, 0, {32, 128}, 128, 128,  32,  64,  128, 256},
     /* Other projects had wrong results there with larger and smaller tiles. */
-    {"apple",    0, 1, 64, 4, {64, 64, 32, 4, 8}, {64,  64}, 128, 128,  32,  64,  128, 256},
+    {"apple",    0, 1, 64, 4, {64, 64, 32, 4, 8}, 0, {64,  64}, 128, 128,  32,  64,  128, 256},
     /* Little shared memory, and watchdogs that want short passes. */
-    {"mobile",   0, 1, 64, 4, {64, 64, 32, 4, 8}, {32,  64}, 128, 128,  32,  64,  128, 128},
+    {"mobile",   0, 1, 64, 4, {64, 64, 32, 4, 8}, 0, {32,  64}, 128, 128,  32,  64,  128, 128},
 };
 /* clang-format on */
 #define N_CLASSES (sizeof classes / sizeof classes[0])
@@ -102,6 +102,7 @@ static const uint32_t tiles[][TUNING_MAX_WORDS] = {
     {32, 32, 32, 4, 4}, {64, 32, 32, 4, 4}, {32, 64, 32, 4, 4},  {64, 64, 32, 4, 4},
     {64, 64, 32, 4, 8}, {64, 64, 32, 8, 4}, {128, 64, 32, 8, 8}, {128, 128, 32, 8, 8},
 };
+static const uint32_t cooperative_tiles[][TUNING_MAX_WORDS] = {{32}, {64}, {128}};
 static const uint32_t norm_lanes[][TUNING_MAX_WORDS] = {{8}, {16}, {32}, {64}, {128}};
 static const uint32_t elementwise_lanes[][TUNING_MAX_WORDS] = {{32}, {64}, {128}, {256}};
 static const uint32_t sample_lanes[][TUNING_MAX_WORDS] = {{64}, {128}, {256}, {512}};
@@ -122,6 +123,8 @@ const tuning_setting tuning_settings[N_TUNING_SETTINGS] = {
      .in_decode = true, .in_rows = true, .is_matvec = true},
     {SETTING("matmul tile", matmul, tiles), .kinds = OPERATION_MATRIX, .in_prefill = true,
      .is_matmul = true},
+    {SETTING("cooperative tile", cooperative_size, cooperative_tiles), .kinds = OPERATION_MATRIX,
+     .in_prefill = true, .is_cooperative = true},
     {SETTING("norm lanes", norm_lanes, norm_lanes), .kinds = OPERATION_NORM, .in_decode = true,
      .in_rows = true, .in_prefill = true},
     {SETTING("elementwise lanes", elementwise_lanes, elementwise_lanes),
@@ -143,8 +146,9 @@ bool tuning_applies(const gpu *g, const tuning *t, const tuning_setting *setting
 
     if (setting->offset == offsetof(tuning, matvec_subgroups) && g->tier < 1)
         return false;
-    return !(setting->is_direct && !is_direct) &&
-           !((setting->is_matvec || setting->is_matmul) && is_direct);
+    if (setting->is_cooperative || setting->is_matmul)
+        return !is_direct && setting->is_cooperative == (g->tier >= 3);
+    return !(setting->is_direct && !is_direct) && !(setting->is_matvec && is_direct);
 }
 
 bool tuning_fits(const gpu *g, const tuning *t)
@@ -177,6 +181,8 @@ bool tuning_fits(const gpu *g, const tuning *t)
             return false;
         if (m[0] / m[3] * (m[1] / m[4]) > most ||
             (m[0] + m[1]) * (uint64_t)m[2] * sizeof(float) > shared_bytes)
+            return false;
+        if (g->tier >= 3 && !cooperative_size_fits(g, t->cooperative_size))
             return false;
     }
     return !g->is_cpu || loop_budget_allows(t);
@@ -231,7 +237,9 @@ uint32_t tuning_choices(const gpu *g, const tuning *t, const tuning_setting *set
         uint32_t *words = tuning_words(&out[n], setting);
 
         out[n] = *t;
-        if (memcmp(words, setting->choices[i], n_bytes) == 0)
+        if (memcmp(words, setting->choices[i], n_bytes) == 0 ||
+            (setting->is_cooperative &&
+             setting->choices[i][0] == cooperative_find_sizes(g, t->cooperative_size).outputs))
             continue;
         memcpy(words, setting->choices[i], n_bytes);
         n += tuning_allows(g, &out[n]);
@@ -246,6 +254,8 @@ void tuning_describe(const tuning *t, const tuning_setting *setting, char *out, 
 
     if (setting->is_matmul)
         snprintf(out, size, "%u x %u, %u x %u", w[0], w[1], w[3], w[4]);
+    else if (setting->is_cooperative && w[0] == 0)
+        snprintf(out, size, "by subgroup");
     else
         snprintf(out, size, "%u", w[0]);
 }

@@ -21,6 +21,8 @@ typedef struct tuning {
     /* BM, BN, BK, TM, TN of matmul.comp. BK is the same in all choices: the last slice is filled up
      * with zeros, and adding 0 makes -0 a 0. */
     uint32_t matmul[5];
+    /* Outputs and rows of a workgroup of matmul_cooperative (tier 3); 0: by the subgroup size. */
+    uint32_t cooperative_size;
     uint32_t matmul_sides[2]; /* least and most that otr_tune tries for BM and BN */
     uint32_t norm_sums;       /* partial sums of a row. Fixed: they are the order of the sum */
     uint32_t norm_lanes;      /* that share them */
@@ -65,12 +67,13 @@ typedef struct tuning_setting {
     uint32_t n_words;
     uint32_t n_choices;
     const uint32_t (*choices)[TUNING_MAX_WORDS];
-    uint32_t kinds;                       /* operations that it shapes */
-    bool in_decode, in_rows, in_prefill;  /* passes that they are part of */
-    bool is_direct, is_matvec, is_matmul; /* only where the class uses that kernel */
+    uint32_t kinds;                      /* operations that it shapes */
+    bool in_decode, in_rows, in_prefill; /* passes that they are part of */
+    /* Only where the device uses that kernel. */
+    bool is_direct, is_matvec, is_matmul, is_cooperative;
 } tuning_setting;
 
-#define N_TUNING_SETTINGS 8
+#define N_TUNING_SETTINGS 9
 extern const tuning_setting tuning_settings[N_TUNING_SETTINGS];
 
 /* The setting's words in a tuning. */

@@ -11,8 +11,8 @@
 #include "kernel.h"
 
 #define TUNING_MAGIC "OTRTUNE"
-#define TUNING_VERSION 1
-#define N_WORDS 12 /* of all settings */
+#define TUNING_VERSION 2
+#define N_WORDS 13 /* of all settings */
 
 /* In the byte order of this machine, as the pipeline cache. */
 typedef struct tuning_file {
@@ -28,21 +28,13 @@ typedef struct tuning_file {
     uint64_t checksum;       /* of all before */
 } tuning_file;
 
-/* Path of the device's file, to be freed; NULL when out of memory. Driver version and build are in
- * the file, not in its name, so that an old one is noticed. */
+/* Path of the device's file, to be freed; NULL when out of memory. */
 static char *file_path(const gpu *g)
 {
-    char uuid[2 * sizeof g->info->uuid + 1], *path;
-    uint64_t driver = cache_hash(CACHE_HASH_START, g->info->driver_name,
-                                 strlen(g->info->driver_name));
+    char end[48];
 
-    for (size_t i = 0; i < sizeof g->info->uuid; i++)
-        snprintf(uuid + 2 * i, 3, "%02x", g->info->uuid[i]);
-    if (asprintf(&path, "%s/%x-%x-%s-%08x-%s-t%d.tuning", g->context->cache_dir, g->info->vendor_id,
-                 g->info->device_id, uuid, (uint32_t)driver, tuning_of_gpu(g)->device_class,
-                 (int)g->tier) < 0)
-        return NULL;
-    return path;
+    snprintf(end, sizeof end, "-%s-t%d.tuning", tuning_of_gpu(g)->device_class, (int)g->tier);
+    return cache_file_path(g->context->cache_dir, g->info, end);
 }
 
 static tuning_file make_file(const gpu *g, const tuning *t)
@@ -99,32 +91,72 @@ static const char *read_tuning(const gpu *g, const uint8_t *bytes, size_t n_byte
     return tuning_allows(g, t) ? NULL : "its choices are not possible here";
 }
 
-tuning tuning_file_load(gpu *g)
+/* Whether *t is a stored tuning; otherwise it is the class's. *path is the file's, to be freed, or NULL;
+ * *problem says why a file is not used, or is NULL. */
+static bool find_stored(const gpu *g, tuning *t, char **path, const char **problem)
 {
-    tuning t = *tuning_of_gpu(g);
-    char *path = g->context->cache_dir ? file_path(g) : NULL;
-    const char *problem = NULL;
     uint8_t *bytes = NULL;
     size_t n_bytes = 0;
+    bool found;
 
-    if (path) {
-        bytes = cache_file_read(path, 1u << 16, &n_bytes, &problem);
-        if (bytes)
-            problem = read_tuning(g, bytes, n_bytes, &t);
-        if (problem)
-            context_log(
-                g->context, OTR_LOG_WARNING,
-                "the tuning in %s is ignored: %s; 'outrider tune' makes a new one, 'outrider "
-                "tune --reset' removes it",
-                path, problem);
-        else if (bytes)
-            context_log(g->context, OTR_LOG_DEBUG, "tuning %s", path);
-        if (problem)
-            t = *tuning_of_gpu(g);
-    }
+    *t = *tuning_of_gpu(g);
+    *problem = NULL;
+    *path = g->context->cache_dir ? file_path(g) : NULL;
+    if (*path)
+        bytes = cache_file_read(*path, 1u << 16, &n_bytes, problem);
+    if (bytes)
+        *problem = read_tuning(g, bytes, n_bytes, t);
+    if (*problem)
+        *t = *tuning_of_gpu(g);
+    found = bytes && !*problem;
     free(bytes);
+    return found;
+}
+
+tuning tuning_file_load(gpu *g)
+{
+    tuning t;
+    char *path;
+    const char *problem;
+
+    if (find_stored(g, &t, &path, &problem))
+        context_log(g->context, OTR_LOG_DEBUG, "tuning %s", path);
+    else if (problem)
+        context_log(g->context, OTR_LOG_WARNING,
+                    "the tuning in %s is ignored: %s; 'outrider tune' makes a new one, 'outrider "
+                    "tune --reset' removes it",
+                    path, problem);
     free(path);
     return t;
+}
+
+otr_result otr_device_tuning(otr_context *context, uint32_t index, otr_tuning_info *info)
+{
+    otr_tuning_info own = {0};
+    otr_result result;
+    tuning t;
+    char *path;
+    const char *problem;
+    size_t size;
+    gpu g;
+
+    if (!context)
+        return OTR_ERROR_INVALID_ARGUMENT;
+    if (!info || info->size < sizeof info->size)
+        return context_fail(context, OTR_ERROR_INVALID_ARGUMENT,
+                            "otr_device_tuning: info->size is not set");
+    result = gpu_check_usable(context, index);
+    if (result != OTR_OK)
+        return result;
+    gpu_describe(context, index, context->devices[index].tier, &g);
+    own.is_tuned = find_stored(&g, &t, &path, &problem);
+    snprintf(own.device_class, sizeof own.device_class, "%s", t.device_class);
+    snprintf(own.problem, sizeof own.problem, "%s", problem ? problem : "");
+    free(path);
+    size = info->size < sizeof own ? info->size : sizeof own;
+    own.size = size;
+    memcpy(info, &own, size);
+    return OTR_OK;
 }
 
 /* The path where a file is wanted: without one the call fails. */

@@ -3,7 +3,8 @@
 //   IQ4_NL  blocks of 32; plane 1: half scales
 //   IQ4_XS  super-blocks of 256, a 6-bit scale for each 32, scale = d * (s - 32); plane 1: {half d and the upper
 //           two bits of the scales, their low four bits}, two words
-//   MXFP4   blocks of 32; plane 1: bytes of exponent, scale = 2^(e - 128): levels are twice the floats
+//   MXFP4   blocks of 32; plane 1: bytes of exponent, scale = 2^(e - 128): levels are twice the floats.
+//           Scales of e = 0 and 1 are subnormal, and zero on devices that flush those
 #define WEIGHTS_CHUNK 16
 #define WEIGHTS_HAS_SCALE 1
 #define WEIGHTS_HAS_BIAS 0

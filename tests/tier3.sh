@@ -34,6 +34,7 @@ result=0
 inside rm -f "/outrider-tier3/build/$log"
 inside meson test -C /outrider-tier3/build --no-rebuild --print-errorlogs \
     'device*lavapipe*' 'kernels*lavapipe*' 'loop budget*' 'self-test *lavapipe*' 'cooperative*' \
-    'program devices*lavapipe*' 'golden logits, tier 3*' 'invariants, tier 3*' || result=$?
+    'program devices*lavapipe*' 'golden logits, tier 3*' 'invariants, tier 3*' \
+    'tuning bits, tier 3*' 'tier limit*lavapipe*' 'MXFP4*lavapipe*' || result=$?
 python3 tests/count.py "$root/outrider-tier3/build/$log" || result=1
 exit "$result"

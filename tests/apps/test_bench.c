@@ -57,6 +57,8 @@ START_TEST(test_json_and_compare)
     ck_assert_double_gt(number(object, "copy_bytes_per_second"), 0);
     ck_assert(json_is_string(json_object_get(json_object_get(object, "model"), "fnv1a64")));
     ck_assert(json_is_object(json_object_get(object, "draft")));
+    ck_assert(json_is_boolean(
+        json_object_get(json_object_get(json_object_get(object, "device"), "tuning"), "tuned")));
     ck_assert_double_eq(number(object, "depth"), 5);
     ck_assert_str_eq(json_string_value(json_object_get(object, "cache_type")), "f16");
     ck_assert_uint_eq(json_array_size(results), 7);
@@ -77,6 +79,7 @@ START_TEST(test_json_and_compare)
     ck_assert_int_eq(r.code, 0);
     ck_assert_ptr_nonnull(strstr(r.out, "A: /tmp/outrider-bench-"));
     ck_assert_ptr_nonnull(strstr(r.out, "1.00x"));
+    ck_assert_ptr_nonnull(strstr(r.out, " tuning\n"));
     program_free(&r);
     unlink(path);
 }

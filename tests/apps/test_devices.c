@@ -67,6 +67,10 @@ START_TEST(test_devices)
         ck_assert_str_eq(json_string_value(json_object_get(device, "type")), "CPU");
         ck_assert_uint_ge(json_array_size(json_object_get(device, "queue_families")), 1);
         ck_assert_uint_ge(json_array_size(json_object_get(device, "heaps")), 1);
+        const json_t *tuning = json_object_get(device, "tuning");
+        ck_assert_str_eq(json_string_value(json_object_get(tuning, "class")), "software");
+        ck_assert(json_is_boolean(json_object_get(tuning, "tuned")));
+        ck_assert(json_is_null(json_object_get(tuning, "problem")));
         ck_assert_uint_eq(strlen(uuid), 36);
         ck_assert_ptr_nonnull(strstr(shown.out, uuid));
         ck_assert_ptr_nonnull(
@@ -89,8 +93,10 @@ START_TEST(test_selftest)
     size_t i, n_passed = 0;
 
     ck_assert_int_eq(integer(object, "failed"), 0);
+    ck_assert_int_eq(integer(object, "passing_tier"), integer(object, "tier"));
     json_array_foreach(json_object_get(object, "results"), i, result)
     {
+        ck_assert_int_eq(integer(result, "tier"), integer(object, "tier"));
         const char *verdict = json_string_value(json_object_get(result, "result"));
 
         ck_assert_str_ne(verdict, "failed");

@@ -58,6 +58,31 @@ static void remove_folder(void)
         &(struct program_call){.arguments = (const char *const[]){"tune", __VA_ARGS__, NULL},      \
                                .environment = environment})
 
+/* What `devices` says of the tuning of the device in use; problem: of a stored one, or NULL. */
+static void expect_tuned(bool tuned, const char *problem)
+{
+    struct program_result r = program_run(&(struct program_call){
+        .arguments = (const char *const[]){"devices", "--json", NULL}, .environment = environment});
+    json_t *object = program_json(&r, 0), *device;
+    size_t i, n = 0;
+
+    json_array_foreach(json_object_get(object, "devices"), i, device)
+    {
+        const json_t *tuning = json_object_get(device, "tuning");
+        const json_t *told = json_object_get(tuning, "problem");
+
+        if (!json_is_true(json_object_get(device, "default")))
+            continue;
+        n++;
+        ck_assert_int_eq(json_is_true(json_object_get(tuning, "tuned")), tuned);
+        ck_assert_int_eq(json_is_null(told), problem == NULL);
+        ck_assert(!problem || strstr(json_string_value(told), problem));
+    }
+    ck_assert_uint_eq(n, 1);
+    json_decref(object);
+    program_free(&r);
+}
+
 START_TEST(test_json_use_and_reset)
 {
     struct program_result r, plain, tuned;
@@ -92,6 +117,7 @@ START_TEST(test_json_use_and_reset)
     json_decref(object);
     program_free(&r);
     ck_assert_int_eq(count_files(".tuning", false), 1);
+    expect_tuned(true, NULL);
 
     /* The same text, without a word about it. */
     tuned = program_run(
@@ -110,6 +136,7 @@ START_TEST(test_json_use_and_reset)
     json_decref(object);
     program_free(&r);
     ck_assert_int_eq(count_files(".tuning", false), 0);
+    expect_tuned(false, NULL);
     r = TUNE("--reset");
     ck_assert_int_eq(r.code, 0);
     ck_assert_ptr_nonnull(strstr(r.out, "there was no tuning of "));
@@ -145,6 +172,7 @@ START_TEST(test_table)
     ck_assert_ptr_nonnull(strstr(r.err, "warning: the tuning in "));
     ck_assert_ptr_nonnull(strstr(r.err, "outrider tune --reset"));
     program_free(&r);
+    expect_tuned(false, "its length is wrong");
     r = TUNE("--reset");
     ck_assert_int_eq(r.code, 0);
     ck_assert_str_eq(r.err, "");

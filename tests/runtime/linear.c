@@ -63,7 +63,7 @@ uint32_t cooperative_kernels(harness *h, const repack_info *info,
 
     if (h->gpu->tier < 3)
         return 0;
-    sizes = cooperative_find_sizes(h->gpu);
+    sizes = cooperative_find_sizes(h->gpu, 0);
     out[0] = (linear_kernel){
         .n_constants = COOPERATIVE_CONSTANTS,
         .outputs_per_group = sizes.outputs,
@@ -112,11 +112,10 @@ uint32_t linear_kernels(harness *h, const repack_info *info, linear_kernel out[M
     return n;
 }
 
-matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k,
-                     enum weights_kind kind, uint64_t *state)
+matrix matrix_of(harness *h, const repack_info *info, uint32_t m, uint32_t k, const uint8_t *blocks)
 {
     const format_info *format = format_find(info->format);
-    uint64_t n = (uint64_t)m * k, n_bytes = n / format->block_size * format->block_bytes;
+    uint64_t n = (uint64_t)m * k;
     matrix w = {
         .info = info,
         .m = m,
@@ -126,16 +125,28 @@ matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k
         .magnitudes = malloc(n * sizeof(double)),
     };
     uint64_t plane_bytes = repack_bytes(info, m, k, w.plane_words);
-    uint8_t *blocks = malloc(n_bytes), *planes = calloc(1, plane_bytes);
+    uint8_t *planes = calloc(1, plane_bytes);
 
-    ck_assert(k % format->block_size == 0 && w.values && w.magnitudes && blocks && planes);
-    random_blocks(format, blocks, n / format->block_size, kind, state);
+    ck_assert(k % format->block_size == 0 && w.values && w.magnitudes && planes);
     w.largest = format_largest(format, blocks, n);
     format_dequantize(format, blocks, n, w.values);
     weight_magnitudes(format, blocks, n, w.magnitudes);
     repack_rows(info, blocks, m, k, planes);
     w.buffer = harness_buffer(h, plane_bytes, planes);
     free(planes);
+    return w;
+}
+
+matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k,
+                     enum weights_kind kind, uint64_t *state)
+{
+    const format_info *format = format_find(info->format);
+    uint64_t n_blocks = (uint64_t)m * k / format->block_size;
+    uint8_t *blocks = malloc(n_blocks * format->block_bytes);
+
+    ck_assert_ptr_nonnull(blocks);
+    random_blocks(format, blocks, n_blocks, kind, state);
+    matrix w = matrix_of(h, info, m, k, blocks);
     free(blocks);
     return w;
 }
@@ -235,4 +246,27 @@ void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
                         state, push, sizeof push, run->fold ? (groups_x + 1) / 2 : groups_x,
                         groups_y, run->fold ? 2 : 1);
     }
+}
+
+bool flushes_subnormals(harness *h)
+{
+    const float row[4] = {0x1p-130f, 0, 0, 0};
+    linear_kernel kernel;
+    matrix w = matrix_of(h, repack_find(FORMAT_F32), 1, 4, (const uint8_t *)row);
+    gpu_buffer state = harness_buffer(h, STATE_WORDS * 4, NULL);
+    gpu_buffer x = harness_buffer(h, 4 * 4, (float[]){0x1p60f, 0, 0, 0});
+    gpu_buffer y = harness_buffer(h, 4, NULL);
+    float got;
+
+    add_matvec(&kernel, "F32", 0, 16, 1, 4, 32, 8);
+    kernel.pipeline = harness_pipeline(h, kernel.shader, kernel.constants, 5, false);
+    linear_dispatch(h, &kernel, &w, &state,
+                    &(linear_run){.rows = 1, .x_stride = 4, .y_stride = 1, .x = &x, .y = &y});
+    got = *(const float *)y.mapped;
+    ck_assert(got == 0 || got == 0x1p-70f);
+    harness_free(h, &y);
+    harness_free(h, &x);
+    harness_free(h, &state);
+    matrix_free(h, &w);
+    return got == 0;
 }

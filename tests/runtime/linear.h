@@ -47,6 +47,9 @@ typedef struct matrix {
     gpu_buffer buffer;
 } matrix;
 
+/* Of blocks in the format's own layout. */
+matrix matrix_of(harness *h, const repack_info *info, uint32_t m, uint32_t k,
+                 const uint8_t *blocks);
 matrix matrix_random(harness *h, const repack_info *info, uint32_t m, uint32_t k,
                      enum weights_kind kind, uint64_t *state);
 void matrix_free(harness *h, matrix *w);
@@ -65,6 +68,9 @@ typedef struct linear_run {
     const gpu_buffer *x, *y, *bias; /* bias: NULL without */
     bool fold;                      /* outputs over two workgroups in z */
 } linear_run;
+
+/* Whether subnormal floats are zero to the device, as Vulkan allows. */
+bool flushes_subnormals(harness *h);
 
 void linear_dispatch(harness *h, const linear_kernel *kernel, const matrix *w,
                      const gpu_buffer *state, const linear_run *run);

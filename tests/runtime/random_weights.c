@@ -44,7 +44,9 @@ static void random_half(uint8_t *dst, enum weights_kind kind, uint64_t *state)
 {
     uint32_t bits = random_u32(state) & 0xffff;
 
-    if (kind != WEIGHTS_WIDE)
+    if (kind == WEIGHTS_SUBNORMAL)
+        bits = (bits & 0x83ff) | 1;
+    else if (kind != WEIGHTS_WIDE)
         bits = (bits & 0x87ff) | 0x3800;
     else if ((bits & 0x7c00) == 0x7c00 || random_u32(state) % 4 == 0)
         bits &= 0x83ff;

@@ -11,7 +11,8 @@ float random_unit(uint64_t *state);
 enum weights_kind {
     WEIGHTS_WIDE, /* halfs take any exponent, every fourth is subnormal: for exact comparisons */
     WEIGHTS_EVEN, /* halfs in +-[0.5, 2), so that each weight counts in a sum */
-    WEIGHTS_POSITIVE, /* F32: above 0; else as even */
+    WEIGHTS_POSITIVE,  /* F32: above 0; else as even */
+    WEIGHTS_SUBNORMAL, /* halfs are subnormal, none is 0; else as even */
 };
 
 /* Fills n_blocks blocks. All values are finite; floats are normal and below 2. */

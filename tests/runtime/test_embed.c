@@ -135,6 +135,44 @@ START_TEST(every_half_is_exact)
 }
 END_TEST
 
+/* All exponents of MXFP4, a row for each: the largest levels of the last two are infinite as floats, and
+ * what is subnormal, in the result or in the scale, may be zero. */
+START_TEST(every_exponent_of_mxfp4_is_exact)
+{
+    enum { N = 256, K = 32, BLOCK_BYTES = 17 };
+    const repack_info *info = repack_find(FORMAT_MXFP4);
+    static uint8_t blocks[N * BLOCK_BYTES];
+    harness h;
+
+    harness_open(&h);
+    for (uint32_t r = 0; r < N; r++) {
+        blocks[r * BLOCK_BYTES] = (uint8_t)r;
+        for (uint32_t i = 0; i < 16; i++)
+            blocks[r * BLOCK_BYTES + 1 + i] = (uint8_t)(i | (15 - i) << 4);
+    }
+    bool may_be_zero = flushes_subnormals(&h);
+    matrix w = matrix_of(&h, info, N, K, blocks);
+    gpu_buffer lane = harness_buffer(&h, (LANE_HISTORY + N) * 4, NULL);
+    gpu_buffer state = harness_buffer(&h, STATE_WORDS * 4, NULL);
+    gpu_buffer out = harness_buffer(&h, N * K * 4, NULL);
+    for (uint32_t r = 0; r < N; r++)
+        ((uint32_t *)lane.mapped)[LANE_HISTORY + r] = r;
+    ((uint32_t *)state.mapped)[S_ROWS] = N;
+    embed(&h, embed_pipeline(&h, info, false), &w, 0, &lane, &state, &out, K, 1.0f, N);
+    for (uint32_t i = 0; i < N * K; i++) {
+        float got = ((const float *)out.mapped)[i];
+        double value = w.values[i];
+        float want = fabs(value) < 0x1p128 ? (float)value : value < 0 ? -INFINITY : INFINITY;
+        bool is_tiny = i / K < 2 || fabs(value) < 0x1p-126;
+
+        ck_assert_msg(got == want || (may_be_zero && is_tiny && got == 0),
+                      "exponent %u, weight %u is %a, not %a", i / K, i % K, got, want);
+    }
+    matrix_free(&h, &w);
+    harness_close(&h);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("embed");
@@ -143,6 +181,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, rows_are_dequantised_bit_for_bit, 0, N_LINEAR_FORMATS);
     tcase_add_loop_test(tcase, every_half_is_exact, 0, 2);
+    tcase_add_test(tcase, every_exponent_of_mxfp4_is_exact);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -219,6 +219,12 @@ static void rows_are_right_and_alike(format_kernels *f)
         shape_is_right(f, shape_of(f->info, i), i % 2 ? WEIGHTS_WIDE : WEIGHTS_EVEN, 1);
 }
 
+/* In a sum with larger ones they would not show. */
+static void subnormal_scales_are_right(format_kernels *f)
+{
+    shape_is_right(f, shape_of(f->info, 2), WEIGHTS_SUBNORMAL, 15);
+}
+
 /* From the shortest rows to those of large models, each twice as long. */
 static void rows_of_all_lengths_are_right(format_kernels *f)
 {
@@ -429,6 +435,7 @@ START_TEST(every_format)
     harness_open(&f.h);
     f.n_kernels = make_kernels(&f.h, f.info, f.kernels);
     rows_are_right_and_alike(&f);
+    subnormal_scales_are_right(&f);
     rows_of_all_lengths_are_right(&f);
     cuts_of_many_rows_are_alike(&f);
     flags_add_bias_and_residual(&f);

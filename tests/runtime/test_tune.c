@@ -169,9 +169,10 @@ START_TEST(reset_removes_it)
 }
 END_TEST
 
-#define FILE_BYTES 120
+#define FILE_BYTES 128
 #define AT_WORDS 64 /* of the settings */
-#define AT_CHECKSUM 112
+#define AFTER_WORDS 116
+#define AT_CHECKSUM 120
 
 static void read_whole(uint8_t bytes[FILE_BYTES])
 {
@@ -259,7 +260,7 @@ START_TEST(impossible_values_are_ignored)
 
     store_other();
     read_whole(bytes);
-    for (size_t at = AT_WORDS; at < AT_CHECKSUM; at += 4)
+    for (size_t at = AT_WORDS; at < AFTER_WORDS; at += 4)
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
             memcpy(changed, bytes, sizeof changed);
             memcpy(changed + at, &values[i], 4);
@@ -423,6 +424,78 @@ START_TEST(tune_measures_and_stores)
 }
 END_TEST
 
+/* A device that can't compile one of the choices of the setting. */
+static PFN_vkCreateComputePipelines create_pipelines;
+static uint32_t refused[2]; /* constants of rmsnorm */
+static uint32_t n_refused;
+
+static VkResult refuse(VkDevice device, VkPipelineCache cache, uint32_t n,
+                       const VkComputePipelineCreateInfo *infos,
+                       const VkAllocationCallbacks *allocator, VkPipeline *out)
+{
+    const VkSpecializationInfo *constants = infos->stage.pSpecializationInfo;
+
+    if (constants->mapEntryCount == 2 && !memcmp(constants->pData, refused, sizeof refused)) {
+        n_refused++;
+        *out = VK_NULL_HANDLE;
+        return VK_ERROR_UNKNOWN;
+    }
+    return create_pipelines(device, cache, n, infos, allocator, out);
+}
+
+typedef struct refusals {
+    char choice[16];
+    uint32_t n_results, n_refused, n_after;
+} refusals;
+
+static void count_refusals(const otr_tune_result *result, void *user)
+{
+    refusals *r = user;
+
+    r->n_results++;
+    r->n_after += r->n_refused > 0;
+    if (strcmp(result->setting, "norm lanes") || strcmp(result->choice, r->choice)) {
+        ck_assert_str_eq(result->detail, "");
+        ck_assert_double_gt(result->ratio, 0);
+        return;
+    }
+    r->n_refused++;
+    ck_assert(!result->chosen && !result->is_default);
+    ck_assert_ptr_nonnull(strstr(result->detail, "rmsnorm"));
+    ck_assert_double_eq(result->ratio, 0);
+    ck_assert_double_eq(result->decode_s + result->rows_s + result->prefill_s, 0);
+}
+
+START_TEST(what_the_device_refuses_is_left_out)
+{
+    otr_tune_params params = otr_tune_params_default();
+    otr_model *model = open_model(folder);
+    const tuning *own = tuning_of_gpu(model->gpu);
+    tuning choices[TUNING_MAX_CHOICES];
+    refusals r = {0};
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < N_TUNING_SETTINGS; i++)
+        if (!strcmp(tuning_settings[i].name, "norm lanes"))
+            n = tuning_choices(model->gpu, own, &tuning_settings[i], choices);
+    ck_assert_uint_gt(n, 2);
+    refused[0] = choices[1].norm_lanes;
+    refused[1] = own->norm_sums;
+    snprintf(r.choice, sizeof r.choice, "%u", refused[0]);
+    create_pipelines = model->gpu->vk.vkCreateComputePipelines;
+    model->gpu->vk.vkCreateComputePipelines = refuse;
+    params.seconds = 0;
+    ck_assert_int_eq(otr_tune(model, &params, count_refusals, &r), OTR_OK);
+    ck_assert_uint_gt(n_refused, 0);
+    ck_assert_uint_eq(r.n_refused, 1);
+    ck_assert_uint_gt(r.n_after, 3); /* it went on */
+    ck_assert_uint_ne(tuning_find(model->gpu).norm_lanes, refused[0]);
+    ck_assert(capture_has(&log_of_test, "0 rmsnorm"));
+    close_model(&model);
+    ck_assert_int_eq(count_files(".tuning"), 1);
+}
+END_TEST
+
 START_TEST(cancelled_tune_stores_nothing)
 {
     otr_tune_params params = otr_tune_params_default();
@@ -481,6 +554,7 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(tune, set_up, tear_down);
     tcase_set_timeout(tune, 900);
     tcase_add_test(tune, tune_measures_and_stores);
+    tcase_add_test(tune, what_the_device_refuses_is_left_out);
     tcase_add_test(tune, cancelled_tune_stores_nothing);
     tcase_add_test(tune, tune_fails_at_once_where_it_cannot_store);
     if (argc < 2 || strcmp(argv[1], "files") != 0)

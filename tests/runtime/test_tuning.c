@@ -78,6 +78,8 @@ static void make_fake(fake *f, const char *device_class, int32_t tier, uint32_t 
     f->info.type = strcmp(device_class, "software") ? OTR_DEVICE_DISCRETE : OTR_DEVICE_CPU;
     f->facts.full_subgroups = f->facts.pins_subgroup_size = true;
     f->facts.max_workgroup_subgroups = 1;
+    if (tier >= 3)
+        f->facts.cooperative = (cooperative_shape){16, 16, 16};
     f->g.context = &f->context;
     f->g.info = &f->info;
     f->g.facts = &f->facts;
@@ -151,7 +153,7 @@ static const tuning_setting *setting_named(const char *name)
 START_TEST(choices_are_allowed_and_whole)
 {
     for (size_t i = 0; i < N_NAMES; i++)
-        for (int32_t tier = 0; tier <= 1; tier++)
+        for (int32_t tier = 0; tier <= 3; tier++)
             for (int large = 0; large < 2; large++) {
                 fake f;
 
@@ -173,6 +175,7 @@ START_TEST(choices_are_allowed_and_whole)
                         ck_assert(c == 0 ||
                                   !is_among(out, c, setting, tuning_words(&out[c], setting)));
                     }
+                    ck_assert(!n || n > 1 || !large);
                     for (uint32_t c = 0; n && large && !f.g.is_cpu && c < setting->n_choices; c++) {
                         const uint32_t *words = setting->choices[c];
                         bool wanted = true;
@@ -183,6 +186,8 @@ START_TEST(choices_are_allowed_and_whole)
                                      words[1] >= t.matmul_sides[0] && words[1] <= t.matmul_sides[1];
                         if (!strcmp(setting->name, "norm lanes"))
                             wanted = words[0] * 4 >= t.norm_sums;
+                        if (setting->is_cooperative) /* 64 is what a subgroup of 32 has */
+                            wanted = words[0] != 64;
                         ck_assert_msg(is_among(out, n, setting, words) == wanted, "%s, %s %u",
                                       names[i], setting->name, words[0]);
                     }
@@ -193,19 +198,24 @@ END_TEST
 
 START_TEST(settings_apply_to_the_kernels_of_a_class)
 {
-    fake software, tier0, tier1;
+    fake software, tier0, tier1, tier3;
 
     make_fake(&software, "software", 1, 8);
     make_fake(&tier0, "gpu", 0, 0);
     make_fake(&tier1, "gpu", 1, 32);
+    make_fake(&tier3, "gpu", 3, 32);
     for (size_t k = 0; k < N_TUNING_SETTINGS; k++) {
         const tuning_setting *setting = &tuning_settings[k];
-        bool direct = setting->is_direct, gpu_only = setting->is_matvec || setting->is_matmul;
+        bool direct = setting->is_direct, cooperative = setting->is_cooperative;
+        bool gpu_only = setting->is_matvec || setting->is_matmul || cooperative;
 
         ck_assert_int_eq(tuning_applies(&software.g, tuning_of("software"), setting), !gpu_only);
-        ck_assert_int_eq(tuning_applies(&tier1.g, tuning_of("gpu"), setting), !direct);
+        ck_assert_int_eq(tuning_applies(&tier1.g, tuning_of("gpu"), setting),
+                         !direct && !cooperative);
         ck_assert_int_eq(tuning_applies(&tier0.g, tuning_of("gpu"), setting),
-                         !direct && strcmp(setting->name, "matvec subgroups"));
+                         !direct && !cooperative && strcmp(setting->name, "matvec subgroups"));
+        ck_assert_int_eq(tuning_applies(&tier3.g, tuning_of("gpu"), setting),
+                         !direct && !setting->is_matmul);
     }
 }
 END_TEST
@@ -253,6 +263,22 @@ START_TEST(other_values_are_refused)
     ck_assert(tuning_allows(&f.g, &t));
     f.facts.max_workgroup_subgroups = 1;
     ck_assert(!tuning_allows(&f.g, &t));
+    make_fake(&f, "nvidia", 3, 32);
+    make_large(&f);
+    t = good;
+    t.cooperative_size = 128;
+    ck_assert(tuning_allows(&f.g, &t));
+    f.g.limits.maxComputeSharedMemorySize = 16384;
+    ck_assert(!tuning_allows(&f.g, &t)); /* 25,088 bytes */
+    make_large(&f);
+    f.facts.cooperative = (cooperative_shape){8, 8, 16};
+    ck_assert(!tuning_allows(&f.g, &t)); /* 64 matrices of sums */
+    t.cooperative_size = 48;
+    ck_assert(!tuning_allows(&f.g, &t));
+    t.cooperative_size = 32;
+    ck_assert(tuning_allows(&f.g, &t));
+    f.g.tier = 1;
+    ck_assert(!tuning_allows(&f.g, &t)); /* the kernel is not used */
     make_fake(&f, "apple", 1, 32);
     make_large(&f);
     t = *tuning_of("apple");
@@ -275,6 +301,8 @@ START_TEST(choices_have_names)
 
     tuning_describe(t, setting_named("matmul tile"), text, sizeof text);
     ck_assert_str_eq(text, "64 x 64, 4 x 8");
+    tuning_describe(t, setting_named("cooperative tile"), text, sizeof text);
+    ck_assert_str_eq(text, "by subgroup");
     tuning_describe(t, setting_named("matvec outputs"), text, sizeof text);
     ck_assert_str_eq(text, "4");
 }

@@ -8,6 +8,7 @@
 
 #include "../suite.h"
 #include "models.h"
+#include "needs_tier.h"
 #include "session.h"
 
 static bool some;
@@ -132,6 +133,8 @@ END_TEST
 int main(int argc, char **argv)
 {
     int n_models = argc > 1 ? atoi(argv[1]) : (int)(sizeof paths / sizeof paths[0]);
+    if (!needs_tier_of_environment())
+        return 77;
     Suite *suite = suite_create("tuning bits");
     TCase *tcase = tcase_create("tuning bits");
 

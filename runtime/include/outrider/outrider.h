@@ -84,8 +84,8 @@ typedef struct otr_context_params {
      * as errors and are counted (otr_validation_message_count). Also on by
      * OUTRIDER_DEBUG=validation. OTR_ERROR_NO_VULKAN when the layer isn't installed. */
     bool validation;
-    /* Folder of the pipeline cache and of what otr_tune stores. NULL: $OUTRIDER_CACHE_DIR,
-     * $XDG_CACHE_HOME/outrider or ~/.cache/outrider. "": no cache on disk. */
+    /* Folder of the pipeline cache and of what otr_tune and otr_selftest store. NULL:
+     * $OUTRIDER_CACHE_DIR, $XDG_CACHE_HOME/outrider or ~/.cache/outrider. "": no cache on disk. */
     const char *cache_dir;
 } otr_context_params;
 OTR_API otr_context_params otr_context_params_default(void);
@@ -160,11 +160,19 @@ typedef struct otr_selftest_result {
     bool passed, skipped;
     double max_error; /* largest difference from the CPU reference, in units of the tolerance */
     char detail[256]; /* reason of a failure or skip, or "" */
+    int32_t tier;     /* that the device is tested at: its own first, then lower ones */
+    bool counts;      /* kernels of that tier: a failure is one of the tier */
 } otr_selftest_result;
 /* Return false to end the self-test (OTR_ERROR_CANCELLED). */
 typedef bool (*otr_selftest_callback)(const otr_selftest_result *result, void *user);
 /* Runs every kernel on the device against CPU references in double precision. on_result is called
- * for each check (NULL allowed). OTR_ERROR_SELFTEST when one failed. */
+ * for each check (NULL allowed). OTR_ERROR_SELFTEST when one failed.
+ *
+ * Where the device's tier fails, or the device can't compile one of its kernels, the lower ones are
+ * tested in turn until one passes. That is kept in the folder of the pipeline cache, for this device,
+ * driver and build: contexts created afterwards use the device at that tier at most, and say so in
+ * otr_device_info.note and, when it is opened, as a warning. A later self-test begins with the device's
+ * own tier again, and ends the limit when that passes. The calling context keeps the tier that it has. */
 OTR_API otr_result otr_selftest(otr_context *context, uint32_t device_index,
                                 otr_selftest_callback on_result, void *user);
 
@@ -504,7 +512,8 @@ typedef struct otr_tune_result {
     double decode_s;    /* of a pass of one row */
     double rows_s;      /* of OTR_MAX_DRAFT + 1 rows */
     double prefill_s;   /* of a prefill */
-    double ratio;       /* median of its time to the default's, which took turns with it */
+    double ratio;       /* median of its time to the default's, which took turns with it; 0: the
+                           device refuses it, `detail` has its message */
     const char *detail; /* why it can't be chosen, or "" */
 } otr_tune_result;
 typedef void (*otr_tune_callback)(const otr_tune_result *result, void *user);
@@ -520,8 +529,9 @@ OTR_API otr_tune_params otr_tune_params_default(void);
 
 /* Measures the kernels' workgroup shapes with the model's own weights, on its device, and stores the
  * best of them in the folder of the pipeline cache, for every model on that device. What is default
- * stays unless another choice is clearly better than the noise. Sessions made afterwards use the
- * result, in this process and in others; results of models keep their bits, which is checked.
+ * stays unless another choice is clearly better than the noise; one that the device refuses, which is
+ * logged as an error, is left out. Sessions made afterwards use the result, in this process and in
+ * others; results of models keep their bits, which is checked.
  *
  * on_result is called for each choice once its setting was measured (NULL allowed). Nothing is
  * stored after a failure: OTR_ERROR_IO when the file can't be written, OTR_ERROR_CANCELLED when
@@ -532,6 +542,16 @@ OTR_API otr_result otr_tune(otr_model *model, const otr_tune_params *params,
 /* Removes what otr_tune stored for the device. *existed (NULL allowed): whether there was anything.
  */
 OTR_API otr_result otr_tune_reset(otr_context *context, uint32_t device_index, bool *existed);
+
+typedef struct otr_tuning_info {
+    size_t size;           /* set by the caller */
+    char device_class[32]; /* whose workgroup shapes the device has: "software", "amd-rdna", … */
+    bool is_tuned;         /* with what otr_tune chose; else they are the class's own */
+    char problem[128];     /* why a stored result is not used, or "" */
+} otr_tuning_info;
+/* What models that are loaded now on a usable device have. */
+OTR_API otr_result otr_device_tuning(otr_context *context, uint32_t device_index,
+                                     otr_tuning_info *info);
 
 #ifdef __cplusplus
 }
