@@ -13,8 +13,9 @@
 #define MODEL_STORIES "tests/data/models/stories260K-f32.gguf"
 
 const char *source_path(const char *below);
-/* Validation and synchronisation validation are on; messages are printed. */
+/* Validation and synchronisation validation are on, unless without_layers; messages are printed. */
 otr_context *open_context(void);
+extern bool without_layers;
 /* Fails the test when validation had something to say. */
 void close_context(otr_context **context);
 otr_model *load_model(otr_context *context, const char *path_below);
