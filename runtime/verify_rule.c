@@ -57,17 +57,17 @@ static otr_result check(const otr_session *s, const otr_generate_params *p)
 {
     const char *name = otr_verify_string(p->verify);
 
-    if (!s->draft)
-        return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
-                            "verification by '%s' compares with a draft model's probabilities, and "
-                            "the session has no draft model",
-                            name);
     if (p->drafters & OTR_DRAFTER_NGRAM)
         return context_fail(
             s->context, OTR_ERROR_UNSUPPORTED,
             "verification by '%s' compares with a draft model's probabilities, which "
             "the n-gram drafter doesn't have; use coupled verification with it",
             name);
+    if (!s->draft)
+        return context_fail(s->context, OTR_ERROR_INVALID_ARGUMENT,
+                            "verification by '%s' compares with a draft model's probabilities, and "
+                            "the session has no draft model",
+                            name);
     if (p->schedule == OTR_SCHEDULE_PIPELINED)
         return context_fail(s->context, OTR_ERROR_UNSUPPORTED,
                             "verification by '%s' works with the serial schedule only; use coupled "

@@ -385,7 +385,8 @@ int main(int argc, char **argv)
     tcase_set_timeout(more, slow_suite ? 3600 : 600);
     tcase_set_tags(apart, LONG_TESTS);
     tcase_set_tags(more, LONG_TESTS " " COVERED_BY_SLOW);
-    tcase_add_loop_test(tests, modes_give_the_same_text, 0, N_STORIES_KINDS);
+    tcase_add_loop_test(tests, modes_give_the_same_text, 0,
+                        two_devices ? N_TWO_DEVICE_KINDS : N_STORIES_KINDS);
     if (is_mock)
         tcase_add_loop_test(tests, parts_of_the_mock_are_real, 0, N_STORIES_KINDS);
     else if (!two_devices)
