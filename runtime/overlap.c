@@ -93,17 +93,19 @@ static otr_result add_round(otr_session *s, overlap_rounds *r)
     return result;
 }
 
+/* After one that warms up: a device that was idle begins slowly. */
 static otr_result add_rounds(otr_session *s, overlap_rounds *r, uint32_t n)
 {
     overlap_rounds warm_up = {0};
-    otr_result result = r->n ? OTR_OK : add_round(s, &warm_up);
+    otr_result result = add_round(s, &warm_up);
 
     for (uint32_t i = 0; i < n && result == OTR_OK; i++)
         result = add_round(s, r);
     return result;
 }
 
-/* Without rounds N_ROUNDS, else one more. */
+/* Without rounds N_ROUNDS, else one more. Kept is what was measured at a text's start, where sessions
+ * begin. */
 static otr_result measure(otr_session *s, overlap_rounds *r, otr_overlap *out)
 {
     bool is_empty = s->n_tokens == 0;
@@ -120,7 +122,8 @@ static otr_result measure(otr_session *s, overlap_rounds *r, otr_overlap *out)
         result = add_rounds(s, r, r->n ? 1 : N_ROUNDS);
     if (result == OTR_OK) {
         overlap_of_rounds(r, out);
-        overlap_file_store(s, r);
+        if (is_empty)
+            overlap_file_store(s, r);
     }
     session_cut_draft(s, s->n_tokens - 1);
     s->last_row = -1; /* the target's x buffer was written */

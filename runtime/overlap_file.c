@@ -32,7 +32,9 @@ typedef struct overlap_file {
     uint64_t version;
     uint64_t shaders; /* shaders_hash */
     model_key target, draft;
-    uint32_t lanes_are_apart, is_joined, cache_type, zero;
+    uint32_t lanes_are_apart, is_joined, cache_type;
+    uint32_t debug;  /* what makes everything slower, or other kernels */
+    uint64_t tuning; /* hash of both lanes' settings */
     uint64_t n_rounds;
     double seconds[OVERLAP_MAX_ROUNDS][OVERLAP_CASES];
     uint64_t checksum; /* of all before */
@@ -58,6 +60,16 @@ static model_key key_of(const otr_model *m)
     return key;
 }
 
+static uint64_t hash_tuning(uint64_t hash, const tuning *t)
+{
+    tuning copy = *t;
+
+    for (size_t i = 0; i < N_TUNING_SETTINGS; i++)
+        hash = cache_hash(hash, tuning_words(&copy, &tuning_settings[i]),
+                          tuning_settings[i].n_words * sizeof(uint32_t));
+    return cache_hash(hash, t->device_class, strlen(t->device_class));
+}
+
 /* All but what was measured. */
 static overlap_file make_file(const otr_session *s)
 {
@@ -72,6 +84,9 @@ static overlap_file make_file(const otr_session *s)
     file.lanes_are_apart = session_lanes_are_apart(s);
     file.is_joined = s->joined;
     file.cache_type = (uint32_t)s->target->cache_type;
+    file.debug = (uint32_t)s->context->validation | (uint32_t)s->context->statistics << 1 |
+                 (uint32_t)s->context->as_gpu << 2 | (uint32_t)s->context->dot8 << 3;
+    file.tuning = hash_tuning(hash_tuning(CACHE_HASH_START, &s->target->tuning), &s->draft->tuning);
     return file;
 }
 
@@ -144,7 +159,7 @@ void overlap_file_store(const otr_session *s, const overlap_rounds *rounds)
     memcpy(file.seconds, rounds->seconds, rounds->n * sizeof rounds->seconds[0]);
     file.checksum = cache_hash(CACHE_HASH_START, &file, offsetof(overlap_file, checksum));
     if (path && !cache_file_replace(path, &file, sizeof file, NULL, 0))
-        /* That the folder can't be written the pipeline cache has told. */
+        /* It costs the next session some milliseconds, no more. */
         context_log(s->context, OTR_LOG_INFO, "the measured overlap can't be kept (%s: %s)", path,
                     strerror(errno));
     free(path);

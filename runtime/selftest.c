@@ -61,9 +61,10 @@ VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *co
 {
     VkPipeline pipeline = VK_NULL_HANDLE;
 
-    if (t->result == OTR_OK)
-        t->result = kernel_get(t->gpu, shader, constants, n_constants, pins_subgroup, &pipeline);
-    if ((t->result == OTR_ERROR_DEVICE || t->result == OTR_ERROR_UNSUPPORTED) && !t->is_refused) {
+    if (t->result != OTR_OK)
+        return pipeline;
+    t->result = kernel_get(t->gpu, shader, constants, n_constants, pins_subgroup, &pipeline);
+    if (t->result == OTR_ERROR_DEVICE || t->result == OTR_ERROR_UNSUPPORTED) {
         t->is_refused = true;
         snprintf(t->kernel, sizeof t->kernel, "%s", shader);
     }
@@ -100,7 +101,6 @@ void selftest_begin(selftest *t, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(t->kernel, sizeof t->kernel, format, arguments);
     va_end(arguments);
-    selftest_tiers(t, 0, 3);
     t->run = 0;
     t->max_error = 0;
     t->detail[0] = '\0';
@@ -112,6 +112,11 @@ void selftest_tiers(selftest *t, int32_t lowest, int32_t highest)
     t->highest_tier = highest;
 }
 
+bool selftest_counts(const selftest *t)
+{
+    return t->lowest_tier <= t->gpu->tier && t->gpu->tier <= t->highest_tier;
+}
+
 void selftest_end(selftest *t, const char *detail)
 {
     otr_selftest_result report = {
@@ -119,11 +124,12 @@ void selftest_end(selftest *t, const char *detail)
         .passed = t->max_error <= 1,
         .max_error = t->max_error,
         .tier = t->gpu->tier,
-        .counts = t->lowest_tier <= t->gpu->tier && t->gpu->tier <= t->highest_tier,
+        .counts = selftest_counts(t),
     };
 
     if (t->result != OTR_OK)
         return;
+    selftest_tiers(t, 0, 3); /* of the next, unless it says otherwise */
     snprintf(report.detail, sizeof report.detail, "%.24s%s%s", detail,
              *detail && *t->detail ? ": " : "", t->detail);
     if (!report.passed && (t->n_failed == 0 || (report.counts && t->n_unfit == 0)))
@@ -239,7 +245,7 @@ void random_floats(selftest *t, float *out, uint64_t n, float low, float high)
 otr_result selftest_open_at_tier(selftest *t, otr_context *context, uint32_t device_index,
                                  int32_t tier, otr_selftest_callback on_result, void *user)
 {
-    *t = (selftest){.context = context, .on_result = on_result, .user = user};
+    *t = (selftest){.context = context, .highest_tier = 3, .on_result = on_result, .user = user};
     t->result = gpu_open_at_tier(context, device_index, tier, &t->gpu);
     if (t->result == OTR_OK)
         t->result = kernel_runner_create(t->gpu, &t->runner);

@@ -61,7 +61,8 @@ otr_result selftest_open(selftest *t, otr_context *context, uint32_t device_inde
 otr_result selftest_close(selftest *t);
 /* The same without a message: t->result says only whether the checks could be made. */
 void selftest_free(selftest *t);
-/* Makes a failed check of a refused pipeline, after which other checks can follow. */
+/* Makes a failed check of a refused pipeline, of the tiers that were said, after which other checks can
+ * follow. */
 void selftest_report_refusal(selftest *t);
 
 /* otr_selftest with a fault, or with other checks (selftest_tiers.c). */
@@ -120,11 +121,13 @@ VkPipeline selftest_pipeline(selftest *t, const char *shader, const uint32_t *co
                              uint32_t n_constants, bool pins_subgroup);
 void selftest_dispatch(selftest *t, const kernel_run *run);
 
-/* Begins a check, and ends and reports it. Its kernel is one of all tiers unless selftest_tiers says
- * otherwise. Between them SELFTEST_RUNS times: dispatch and compare.
+/* Begins a check, and ends and reports it. Its kernel is one of all tiers unless selftest_tiers, before
+ * its pipelines are made, says otherwise for this check. Between them SELFTEST_RUNS times: dispatch and compare.
  */
 void selftest_begin(selftest *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void selftest_tiers(selftest *t, int32_t lowest, int32_t highest);
+/* Whether the tier that is tested may use it. */
+bool selftest_counts(const selftest *t);
 void selftest_end(selftest *t, const char *detail);
 
 /* Compares element i of a row; tolerance 0: equal bits are asked for. */

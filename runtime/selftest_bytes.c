@@ -45,6 +45,7 @@ gpu_buffer *check_quantise(selftest *t, const gpu_buffer *x, uint32_t k, uint32_
     struct {
         uint32_t n_blocks, x_stride;
     } push = {n_blocks, k};
+    selftest_tiers(t, 2, 3);
     kernel_run run = {
         .pipeline = selftest_pipeline(t, "quantise", &lanes, 1, false),
         .push = &push,
@@ -58,7 +59,6 @@ gpu_buffer *check_quantise(selftest *t, const gpu_buffer *x, uint32_t k, uint32_
     run.buffers[0] = (gpu_buffer *)x;
     run.buffers[1] = out;
     selftest_begin(t, "quantise k=%u rows=%u", k, rows);
-    selftest_tiers(t, 2, 3);
     for (t->run = 0; t->run < SELFTEST_RUNS && t->result == OTR_OK; t->run++) {
         const uint32_t *words = out->mapped;
 

@@ -207,6 +207,7 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
     linear_check c = {.w = w, .kernel = kernel, .flags = flags, .max_rows = kernel->row_counts[0]};
     uint64_t n = (uint64_t)c.max_rows * w->m;
 
+    selftest_tiers(t, kernel->lowest_tier, kernel->highest_tier);
     for (uint32_t i = 0; i < (kernel->tiled ? N_TILES : 1); i++) {
         uint32_t constants[KERNEL_MAX_CONSTANTS];
 
@@ -215,6 +216,10 @@ static void linear(selftest *t, const matrix *w, const linear_kernel *kernel, ui
             constants[kernel->n_constants - 1] = direct_tiles[i];
         c.pipelines[i] = selftest_pipeline(t, kernel->shader, constants, kernel->n_constants,
                                            kernel->pins_subgroup);
+    }
+    if (t->is_refused && !selftest_counts(t)) {
+        selftest_report_refusal(t);
+        return;
     }
     c.x = selftest_buffer(t, (uint64_t)c.max_rows * w->padded_k * 4);
     c.y = selftest_buffer(t, (c.max_rows + 1) * Y_STRIDE * 4);

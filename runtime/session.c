@@ -290,6 +290,8 @@ static otr_result learn_overlap(otr_session *s)
     if (s->n_ctx < OVERLAP_ROOM + 1)
         return OTR_OK;
     otr_result result = overlap_learn(s, &overlap);
+    if (result != OTR_OK)
+        return result;
     s->controller.overlap = overlap.overlap;
     controller_record_pass(&s->controller, OVERLAP_ROWS, overlap.target_seconds * 1e3);
     controller_record_draft_step(&s->controller, overlap.draft_seconds * 1e3 / OVERLAP_STEPS);
@@ -297,7 +299,7 @@ static otr_result learn_overlap(otr_session *s)
                 "target %.2f ms, draft %.2f ms, together %.2f ms: overlap %.2f",
                 overlap.target_seconds * 1e3, overlap.draft_seconds * 1e3,
                 overlap.together_seconds * 1e3, overlap.overlap);
-    return result;
+    return OTR_OK;
 }
 
 /* On the target's device, its last queue or the target's, or on a device of its own. */

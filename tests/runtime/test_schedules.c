@@ -299,6 +299,13 @@ START_TEST(overlap_is_kept_for_a_day)
             ck_assert_double_eq(session->controller.overlap, 0.25);
     }
     ck_assert(kept.seconds[1][OVERLAP_TARGET] == 40 && kept.seconds[2][OVERLAP_TARGET] < 40);
+    /* Behind some text passes take longer: that isn't kept. */
+    otr_overlap deep = {.size = sizeof deep};
+    ck_assert_int_eq(otr_session_append(session, story, N_STORY, NULL, NULL), OTR_OK);
+    ck_assert_int_eq(otr_session_measure_overlap(session, &deep), OTR_OK);
+    ck_assert(overlap_file_load(session, &wrong));
+    ck_assert_mem_eq(wrong.seconds, kept.seconds, sizeof kept.seconds);
+    wrong = made_up;
     age_files(folder, day + 60);
     ck_assert(!overlap_file_load(session, &kept));
     age_files(folder, -60); /* a clock that was set back */

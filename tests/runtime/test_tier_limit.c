@@ -242,6 +242,34 @@ START_TEST(a_refused_pipeline_drops_the_tier)
 }
 END_TEST
 
+/* The self-test tries kernels of other tiers, too: they fail, and what comes after them is still seen. */
+START_TEST(a_refused_pipeline_of_another_tier_drops_nothing)
+{
+    tally t;
+    gpu *g;
+
+    if (!has_lower_tier())
+        return;
+    open_new(folder);
+    int32_t full = context->facts[device].full_tier;
+    ck_assert_int_eq(gpu_open(context, device, false, &g), OTR_OK);
+    create_pipelines = g->vk.vkCreateComputePipelines;
+    refused_lanes = tuning_of("gpu")->matvec_lanes;
+    ck_assert_uint_ne(refused_lanes, g->subgroup_size);
+    g->vk.vkCreateComputePipelines = refuse;
+    ck_assert_int_eq(run(NULL, &t), OTR_ERROR_SELFTEST);
+    expect_message("'pipeline matvec_F32_t0'");
+    expect_message("of kernels that it does not use");
+    ck_assert_uint_eq(t.n_counted[full], 0);
+    ck_assert_uint_gt(t.n_checks[full], 20);
+    gpu_close(&g);
+    close_it();
+    open_new(folder);
+    ck_assert_int_eq(context->devices[device].tier, full);
+    close_it();
+}
+END_TEST
+
 START_TEST(a_fault_of_every_tier_is_told)
 {
     tally t;
@@ -382,6 +410,7 @@ int main(void)
     tcase_add_test(tcase, a_fault_of_the_tier_drops_it);
     tcase_add_test(tcase, a_fault_of_tier_2_drops_to_tier_1);
     tcase_add_test(tcase, a_refused_pipeline_drops_the_tier);
+    tcase_add_test(tcase, a_refused_pipeline_of_another_tier_drops_nothing);
     tcase_add_test(tcase, a_fault_of_every_tier_is_told);
     tcase_add_test(tcase, a_fault_of_another_tier_drops_nothing);
     tcase_add_test(tcase, a_test_of_tier_0_alone_keeps_nothing);

@@ -84,7 +84,8 @@ typedef struct otr_context_params {
      * as errors and are counted (otr_validation_message_count). Also on by
      * OUTRIDER_DEBUG=validation. OTR_ERROR_NO_VULKAN when the layer isn't installed. */
     bool validation;
-    /* Folder of the pipeline cache and of what otr_tune and otr_selftest store. NULL:
+    /* Folder of the pipeline cache, of what otr_tune and otr_selftest store, and of overlaps that
+     * sessions measured. NULL:
      * $OUTRIDER_CACHE_DIR, $XDG_CACHE_HOME/outrider or ~/.cache/outrider. "": no cache on disk. */
     const char *cache_dir;
 } otr_context_params;
@@ -494,7 +495,8 @@ typedef struct otr_overlap {
     double overlap;
 } otr_overlap;
 /* Runs target and draft alone and together, as a pipelined generation would. The session keeps its
- * tokens. */
+ * tokens. Of an empty session the result is kept for a day, as a start for sessions of the same models
+ * on the same devices. */
 OTR_API otr_result otr_session_measure_overlap(otr_session *session, otr_overlap *overlap);
 
 /* Bandwidth of copies between buffers on the session's device, bytes read and written counted. */
