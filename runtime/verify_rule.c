@@ -73,12 +73,18 @@ static otr_result check(const otr_session *s, const otr_generate_params *p)
                             "verification by '%s' works with the serial schedule only; use coupled "
                             "verification with the pipelined one",
                             name);
+    if (s->draft->gpu != s->gpu)
+        return context_fail(
+            s->context, OTR_ERROR_UNSUPPORTED,
+            "verification by '%s' needs target and draft on one device; use coupled "
+            "verification for two",
+            name);
     if (!s->joined)
-        return context_fail(s->context, OTR_ERROR_UNSUPPORTED,
-                            "verification by '%s' needs target and draft on one device and queue "
-                            "family; use coupled verification for two devices, or let the draft "
-                            "share the target's queue",
-                            name);
+        return context_fail(
+            s->context, OTR_ERROR_UNSUPPORTED,
+            "verification by '%s' needs target and draft in one queue family; let the "
+            "draft share the target's queue, or use coupled verification",
+            name);
     return OTR_OK;
 }
 

@@ -193,7 +193,7 @@ START_TEST(test_rules_of_verification)
                        3, rules[i], "n-gram");
         EXPECT_REFUSED(RUN_MODELS("--json", "-p", "x", "--draft-max", "4", "--verify", rules[i],
                                   "--draft-device", "0"),
-                       3, rules[i], "share");
+                       3, rules[i], "one device");
     }
     json_decref(plain);
     EXPECT_REFUSED(RUN_MODELS("--verify", "Block", "-p", "x"), 2, "coupled|rejection|block");
