@@ -8,6 +8,7 @@
 
 #include "demo.h"
 #include "progress.h"
+#include "report_file.h"
 
 static int find_paths(engine *e, const engine_params *params)
 {
@@ -97,6 +98,24 @@ int engine_open(engine *e, const engine_params *params)
     return e->draft_path ? load_draft(e, params->draft_device) : EXIT_CODE_OK;
 }
 
+int engine_check_output(const engine_params *params, const char *path)
+{
+    engine e = {0};
+    int code;
+
+    if (!path || strcmp(path, "-") == 0)
+        return EXIT_CODE_OK;
+    code = find_paths(&e, params);
+    if (!code) {
+        const char *const models[] = {e.target_path, e.draft_path};
+
+        code = report_file_check_apart(path, models, 2);
+    }
+    free(e.target_path);
+    free(e.draft_path);
+    return code;
+}
+
 int engine_close(engine *e, int code)
 {
     otr_model_destroy(&e->draft);
@@ -131,7 +150,7 @@ int engine_check_validation(const engine *e, int code)
                 n == 1 ? "" : "s");
 }
 
-int engine_tokenize(engine *e, const char *text, size_t n_bytes, int32_t **ids, size_t *n_ids)
+int engine_tokenize(engine *e, const char *bytes, size_t n_bytes, int32_t **ids, size_t *n_ids)
 {
     /* Hardly a text has more tokens than bytes; the second try serves the others. */
     size_t capacity = n_bytes + 8;
@@ -143,7 +162,7 @@ int engine_tokenize(engine *e, const char *text, size_t n_bytes, int32_t **ids, 
         *ids = malloc(capacity * sizeof(**ids));
         if (!*ids)
             return fail_memory();
-        result = otr_tokenize(e->target, text, n_bytes, true, true, *ids, capacity, n_ids);
+        result = otr_tokenize(e->target, bytes, n_bytes, true, true, *ids, capacity, n_ids);
         if (result != OTR_OK)
             return fail_result(&e->log, e->context, result);
         if (*n_ids <= capacity)

@@ -19,6 +19,7 @@
 #include "output.h"
 #include "progress.h"
 #include "report.h"
+#include "report_file.h"
 #include "text.h"
 #include "trace.h"
 
@@ -417,6 +418,19 @@ static int check_draft(const struct settings *settings)
     return fail(EXIT_CODE_USAGE, "%s needs a draft model (-md)", wants);
 }
 
+/* Before the work: a trace that can be written, and that replaces nothing that is read. */
+static int check_trace(const struct settings *settings, const engine_params *models)
+{
+    const char *const file = settings->file && strcmp(settings->file, "-") != 0 ? settings->file
+                                                                                : "/dev/stdin";
+    const char *const others[] = {settings->draft, settings->prompt ? NULL : file};
+    int code = engine_check_output(models, settings->trace);
+
+    if (!code)
+        code = report_file_check_apart(settings->trace, others, 2);
+    return code ? code : report_file_check(settings->trace);
+}
+
 int command_run(int argc, char **argv)
 {
     struct settings settings = {
@@ -436,18 +450,12 @@ int command_run(int argc, char **argv)
     engine e;
     text prompt = {0};
     text *stops = NULL;
+    bool uses_draft;
     int code;
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         goto done;
-    code = check_draft(&settings);
-    if (!code)
-        code = read_stops(&settings, &stops);
-    if (!code)
-        code = read_prompt(&settings, &prompt);
-    if (code)
-        goto done;
-    bool uses_draft = settings.draft_max != 0 && settings.drafter != OTR_DRAFTER_NGRAM;
+    uses_draft = settings.draft_max != 0 && settings.drafter != OTR_DRAFTER_NGRAM;
     params = (engine_params){
         .model = settings.model,
         .draft = uses_draft ? settings.draft : NULL,
@@ -458,6 +466,15 @@ int command_run(int argc, char **argv)
         .validation = settings.validation,
         .quiet = settings.quiet,
     };
+    code = check_draft(&settings);
+    if (!code)
+        code = read_stops(&settings, &stops);
+    if (!code)
+        code = check_trace(&settings, &params);
+    if (!code)
+        code = read_prompt(&settings, &prompt);
+    if (code)
+        goto done;
     code = engine_open(&e, &params);
     if (!code)
         code = generate(&e, &settings, &prompt, stops);

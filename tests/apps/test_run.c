@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "program.h"
@@ -156,9 +157,6 @@ START_TEST(test_same_text_of_schedules)
 }
 END_TEST
 
-static char trace_path[] = "/tmp/outrider-trace-XXXXXX";
-
-/* A trace has a line for each token and can be simulated; --verbose tells of each block. */
 /* Of the target's distribution: the same for a seed, at temperature 0 the target's own. */
 START_TEST(test_rules_of_verification)
 {
@@ -200,6 +198,9 @@ START_TEST(test_rules_of_verification)
 }
 END_TEST
 
+static char trace_path[] = "/tmp/outrider-trace-XXXXXX";
+
+/* A trace has a line for each token and can be simulated; --verbose tells of each block. */
 START_TEST(test_trace)
 {
     int file = mkstemp(trace_path);
@@ -221,10 +222,69 @@ START_TEST(test_trace)
     ck_assert_int_gt(integer(simulated, "known"), 0);
     json_decref(simulated);
     unlink(trace_path);
-    r = RUN_MODELS("-q", "-p", PROMPT, "-n", "2", "--trace", "/nonexistent/trace");
-    ck_assert_int_eq(r.code, 1);
-    ck_assert_ptr_nonnull(strstr(r.err, "/nonexistent/trace"));
-    program_free(&r);
+    EXPECT_REFUSED(RUN_MODELS("-q", "-p", PROMPT, "-n", "2", "--trace", "/nonexistent/trace"), 1,
+                   "/nonexistent/trace");
+}
+END_TEST
+
+/* A small file with a name of its own in the folder; the path is to be freed. */
+static char *small_file(const char *folder, const char *name)
+{
+    char *path = malloc(strlen(folder) + strlen(name) + 2);
+    FILE *f;
+
+    ck_assert_ptr_nonnull(path);
+    sprintf(path, "%s/%s", folder, name);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("One day", f);
+    fclose(f);
+    return path;
+}
+
+static void expect_trace_refused(const char *path, const char *const *arguments)
+{
+    struct stat about;
+
+    EXPECT_REFUSED(program_run(&(struct program_call){.arguments = arguments}), 2, path, "is read");
+    ck_assert_int_eq(stat(path, &about), 0);
+    ck_assert_int_eq(about.st_size, (off_t)strlen("One day"));
+}
+
+#define EXPECT_TRACE_REFUSED(path, ...)                                                            \
+    expect_trace_refused(                                                                          \
+        path, (const char *const[]){"run", __VA_ARGS__, "-n", "2", "--trace", path, NULL})
+
+/* No trace takes the place of a model or of the prompt: refused before these are even read. */
+START_TEST(test_trace_replaces_no_input)
+{
+    char folder[] = "/tmp/outrider-trace-XXXXXX", setting[64];
+    char *target_file, *draft_file;
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    target_file = small_file(folder, "outrider-demo-target.gguf");
+    draft_file = small_file(folder, "outrider-demo-draft.gguf");
+    EXPECT_TRACE_REFUSED(target_file, "-m", target_file, "-p", PROMPT);
+    EXPECT_TRACE_REFUSED(target_file, "-m", target, "-md", target_file, "-p", PROMPT);
+    EXPECT_TRACE_REFUSED(target_file, "-m", target, "-md", target_file, "-p", PROMPT, "--draft-max",
+                         "0");
+    EXPECT_TRACE_REFUSED(target_file, "-m", target, "-f", target_file);
+    snprintf(setting, sizeof(setting), "OUTRIDER_MODELS=%s", folder);
+    for (size_t i = 0; i < 2; i++) {
+        char *path = i ? draft_file : target_file;
+
+        EXPECT_REFUSED(
+            program_run(&(struct program_call){
+                .arguments = (const char *const[]){"run", "-p", PROMPT, "--trace", path, NULL},
+                .environment = (const char *const[]){setting, NULL},
+            }),
+            2, path, "is read");
+    }
+    unlink(target_file);
+    unlink(draft_file);
+    free(target_file);
+    free(draft_file);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -560,14 +620,23 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_json,           test_same_text,
-        test_text_form,      test_rules_of_verification,
-        test_trace,          test_lengths,
-        test_stop,           test_prompt_sources,
-        test_random_seed,    test_interrupt,
-        test_interrupt_json, test_output_goes_away,
-        test_refused,        test_cache_not_writable,
-        test_validation,     NULL,
+        test_json,
+        test_same_text,
+        test_text_form,
+        test_rules_of_verification,
+        test_trace,
+        test_trace_replaces_no_input,
+        test_lengths,
+        test_stop,
+        test_prompt_sources,
+        test_random_seed,
+        test_interrupt,
+        test_interrupt_json,
+        test_output_goes_away,
+        test_refused,
+        test_cache_not_writable,
+        test_validation,
+        NULL,
     };
     const TTest *const long_tests[] = {test_same_text_of_schedules, test_cache_disk_full, NULL};
 
