@@ -84,6 +84,59 @@ START_TEST(test_inputs_stay)
 }
 END_TEST
 
+/* Each file of a folder is read, and so is a demo model that nobody named. */
+START_TEST(test_files_of_folders_stay)
+{
+    static const char *const words = "One day a cat sat on a mat.\n";
+    char *texts, *first, *last, task[128], setting[128];
+
+    begin();
+    texts = in_folder("texts");
+    first = in_folder("texts/a.txt");
+    last = in_folder("texts/b.txt");
+    ck_assert_int_eq(mkdir(texts, 0700), 0);
+    write_file(first, words);
+    write_file(last, words);
+    snprintf(task, sizeof(task), "x=%s", texts);
+    EXPECT_REFUSED(RUN("measure", "-m", target, "--data", texts, "--csv", last), 2, last,
+                   "is read");
+    EXPECT_REFUSED(RUN("measure", "-m", target, "--task", task, "--json", first), 2, first,
+                   "is read");
+    /* One that the wanted prompts don't reach. */
+    EXPECT_REFUSED(RUN("measure", "-m", target, "--data", texts, "--prompts", "1", "--html", last),
+                   2, last, "is read");
+    expect_content(first, words);
+    expect_content(last, words);
+    unlink(first);
+    unlink(last);
+    rmdir(texts);
+    free(first);
+    free(last);
+    free(texts);
+
+    write_prompts(1);
+    first = in_folder("outrider-demo-target.gguf");
+    last = in_folder("outrider-demo-draft.gguf");
+    write_file(first, words);
+    write_file(last, words);
+    snprintf(setting, sizeof(setting), "OUTRIDER_MODELS=%s", folder);
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = i ? last : first;
+
+        EXPECT_REFUSED(
+            program_run(&(struct program_call){
+                .arguments = (const char *const[]){"measure", "--data", data, "--csv", path, NULL},
+                .environment = (const char *const[]){setting, NULL},
+            }),
+            2, path, "is read");
+        expect_content(path, words);
+    }
+    free(first);
+    free(last);
+    end();
+}
+END_TEST
+
 /* A small disk in the folder; false, with a word about it, without the right to mount one. */
 static bool mount_small(const char *path, const char *size)
 {
@@ -286,6 +339,7 @@ int main(void)
 {
     const TTest *const tests[] = {test_bad_input,
                                   test_inputs_stay,
+                                  test_files_of_folders_stay,
                                   test_cannot_write,
                                   test_result_without_a_place,
                                   test_disk_fills,
