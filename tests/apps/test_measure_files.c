@@ -62,7 +62,7 @@ static void expect_content(const char *path, const char *content)
 /* Neither what is read nor another report is replaced. */
 START_TEST(test_inputs_stay)
 {
-    char *content, *link, task[128];
+    char *content, *link, *respelt, task[128];
 
     begin();
     write_prompts(1);
@@ -70,16 +70,21 @@ START_TEST(test_inputs_stay)
     link = in_folder("link");
     ck_assert_int_eq(symlink(data, link), 0);
     snprintf(task, sizeof(task), "x=%s", data);
+    respelt = in_folder("./result.csv");
+    ck_assert_str_eq(strrchr(respelt, '/'), strrchr(csv, '/'));
     EXPECT_REFUSED(MEASURE("--json", data), 2, data, "is read");
     EXPECT_REFUSED(MEASURE("--csv", link), 2, link, "is read");
     EXPECT_REFUSED(RUN("measure", "-m", target, "--task", task, "--html", data), 2, data);
     EXPECT_REFUSED(MEASURE("--csv", csv, "--html", csv), 2, csv, "another report");
+    /* Neither is there yet, and each is spelt in its own way. */
+    EXPECT_REFUSED(MEASURE("--csv", csv, "--html", respelt), 2, respelt, "another report");
     EXPECT_REFUSED(MEASURE("--resume", json, "--html", json), 2, json);
     expect_content(data, content);
     EXPECT_REFUSED(RUN("compare", data, data, "--html", data), 2, data);
     expect_content(data, content);
     free(content);
     free(link);
+    free(respelt);
     end();
 }
 END_TEST
