@@ -340,6 +340,46 @@ START_TEST(test_interrupt_and_resume)
 }
 END_TEST
 
+/* Prompts that are no list, and a second field of one name: refused, and the file stays as it is. */
+START_TEST(test_resume_of_damaged)
+{
+    static const char *const second = ", \"prompts\": 3}";
+    struct program_result r;
+    char *content, *changed;
+    json_t *root;
+    size_t n;
+
+    begin();
+    write_prompts(1);
+    r = MEASURE("--json", json, "-q");
+    ck_assert_msg(r.code == 0, "%s", r.err);
+    program_free(&r);
+
+    content = read_file(json);
+    n = (size_t)(strrchr(content, '}') - content);
+    changed = malloc(n + strlen(second) + 1);
+    ck_assert_ptr_nonnull(changed);
+    memcpy(changed, content, n);
+    strcpy(changed + n, second);
+    write_file(json, changed);
+    EXPECT_REFUSED(MEASURE("--resume", json), 3, json, "duplicate", "prompts");
+    expect_content(json, changed);
+    free(changed);
+
+    root = json_loads(content, 0, NULL);
+    ck_assert_int_eq(json_object_set_new(root, "prompts", json_object()), 0);
+    changed = json_dumps(root, 0);
+    write_file(json, changed);
+    EXPECT_REFUSED(MEASURE("--resume", json), 3, json, "'prompts'", "no list");
+    expect_content(json, changed);
+    free(changed);
+    free(content);
+    json_decref(root);
+
+    end();
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {test_bad_input,
@@ -349,6 +389,7 @@ int main(void)
                                   test_result_without_a_place,
                                   test_disk_fills,
                                   test_interrupt_and_resume,
+                                  test_resume_of_damaged,
                                   NULL};
 
     return measure_test("measure files", tests);
