@@ -406,15 +406,51 @@ done:
     return code;
 }
 
+/* A rule of verification other than coupled, in the order of the choices; NULL: coupled, which
+ * plain decoding and temperature 0 always are. */
+static const char *rule_of(const struct settings *settings)
+{
+    static const char *const rules[] = {NULL, NULL, "rejection", "block"};
+
+    return settings->draft_max && (float)settings->temperature > 0 ? rules[settings->verify] : NULL;
+}
+
+/* Options that exclude each other. */
+static int check_conflicts(const struct settings *settings)
+{
+    const char *rule = rule_of(settings);
+
+    if (rule && settings->drafter & OTR_DRAFTER_NGRAM)
+        return fail(EXIT_CODE_USAGE,
+                    "--verify %s needs the draft model's probabilities, which the n-gram drafter "
+                    "of --drafter %s doesn't have",
+                    rule, settings->drafter & OTR_DRAFTER_MODEL ? "both" : "ngram");
+    if (rule && settings->schedule == 1 + OTR_SCHEDULE_PIPELINED)
+        return fail(EXIT_CODE_USAGE,
+                    "--verify %s needs the serial schedule, not --schedule pipelined", rule);
+    if (rule && settings->draft_device)
+        return fail(EXIT_CODE_USAGE,
+                    "--verify %s needs target and draft to share a device; leave out "
+                    "--draft-device",
+                    rule);
+    if (settings->draft_max && settings->draft_queue && settings->draft_device)
+        return fail(EXIT_CODE_USAGE, "--draft-queue is of a device that target and draft share; "
+                                     "leave out --draft-queue or --draft-device");
+    return EXIT_CODE_OK;
+}
+
 /* With a target of one's own there is a draft only if it is named. */
 static int check_draft(const struct settings *settings)
 {
     const char *wants = settings->draft_device                  ? "--draft-device"
+                        : settings->draft_queue                 ? "--draft-queue"
                         : settings->drafter & OTR_DRAFTER_MODEL ? "--drafter model"
+                        : rule_of(settings)                     ? "--verify"
                                                                 : NULL;
+    int code = check_conflicts(settings);
 
-    if (!wants || settings->draft || !settings->model || !settings->draft_max)
-        return EXIT_CODE_OK;
+    if (code || !wants || settings->draft || !settings->model || !settings->draft_max)
+        return code;
     return fail(EXIT_CODE_USAGE, "%s needs a draft model (-md)", wants);
 }
 

@@ -157,6 +157,20 @@ START_TEST(test_same_text_of_schedules)
 }
 END_TEST
 
+/* An impossible option beside a rule; without drafts or at temperature 0 there is no rule. */
+static void refuse_rule_with(const char *rule, const char *option, const char *value,
+                             const char *why)
+{
+    EXPECT_REFUSED(RUN_MODELS("--json", "-p", "x", "--verify", rule, option, value), 2, "--verify",
+                   rule, option, why);
+    json_decref(parse(RUN_MODELS("--json", "-q", "-p", "x", "-n", "1", "--verify", rule, option,
+                                 value, "--draft-max", "0"),
+                      0));
+    json_decref(parse(RUN_MODELS("--json", "-q", "-p", "x", "-n", "1", "--verify", rule, option,
+                                 value, "--temp", "0"),
+                      0));
+}
+
 /* Of the target's distribution: the same for a seed, at temperature 0 the target's own. */
 START_TEST(test_rules_of_verification)
 {
@@ -183,15 +197,12 @@ START_TEST(test_rules_of_verification)
         json_decref(sampled[0]);
         json_decref(sampled[1]);
         json_decref(greedy);
-        EXPECT_REFUSED(RUN_MODELS("--json", "-p", "x", "--draft-max", "4", "--verify", rules[i],
-                                  "--schedule", "pipelined"),
-                       3, rules[i], "serial");
-        EXPECT_REFUSED(RUN_MODELS("--json", "-p", "x", "--draft-max", "4", "--verify", rules[i],
-                                  "--drafter", "ngram"),
-                       3, rules[i], "n-gram");
-        EXPECT_REFUSED(RUN_MODELS("--json", "-p", "x", "--draft-max", "4", "--verify", rules[i],
-                                  "--draft-device", "0"),
-                       3, rules[i], "share");
+        refuse_rule_with(rules[i], "--schedule", "pipelined", "serial");
+        refuse_rule_with(rules[i], "--drafter", "ngram", "n-gram");
+        refuse_rule_with(rules[i], "--drafter", "both", "n-gram");
+        refuse_rule_with(rules[i], "--draft-device", "0", "share");
+        EXPECT_REFUSED(RUN("run", "-m", target, "-p", "x", "--verify", rules[i]), 2, "--verify",
+                       "-md");
     }
     json_decref(plain);
     EXPECT_REFUSED(RUN_MODELS("--verify", "Block", "-p", "x"), 2, "coupled|rejection|block");
@@ -523,6 +534,10 @@ START_TEST(test_refused)
     EXPECT_REFUSED(RUN("run", "-m", target, "--draft-device", "0", "-p", "x"), 2, "--draft-device",
                    "-md");
     EXPECT_REFUSED(RUN("run", "-m", target, "--drafter", "both", "-p", "x"), 2, "--drafter", "-md");
+    EXPECT_REFUSED(RUN("run", "-m", target, "--draft-queue", "own", "-p", "x"), 2, "--draft-queue",
+                   "-md");
+    EXPECT_REFUSED(RUN_MODELS("--draft-queue", "shared", "--draft-device", "0", "-p", "x"), 2,
+                   "--draft-queue", "--draft-device");
     EXPECT_REFUSED(RUN_MODELS("--drafter", "moodel", "-p", "x"), 2, "model|ngram|both", "moodel");
     EXPECT_REFUSED(RUN_MODELS("--schedule", "", "-p", "x"), 2, "auto|serial|pipelined");
     ck_assert_ptr_nonnull(long_prompt);
