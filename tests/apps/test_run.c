@@ -270,7 +270,7 @@ static void expect_trace_refused(const char *path, const char *const *arguments)
 START_TEST(test_trace_replaces_no_input)
 {
     char folder[] = "/tmp/outrider-trace-XXXXXX", setting[64];
-    char *target_file, *draft_file;
+    char *target_file, *draft_file, *parts[2];
 
     ck_assert_ptr_nonnull(mkdtemp(folder));
     target_file = small_file(folder, "outrider-demo-target.gguf");
@@ -280,6 +280,15 @@ START_TEST(test_trace_replaces_no_input)
     EXPECT_TRACE_REFUSED(target_file, "-m", target, "-md", target_file, "-p", PROMPT, "--draft-max",
                          "0");
     EXPECT_TRACE_REFUSED(target_file, "-m", target, "-f", target_file);
+    /* Another part of a split model. */
+    parts[0] = small_file(folder, "m-00001-of-00002.gguf");
+    parts[1] = small_file(folder, "m-00002-of-00002.gguf");
+    EXPECT_TRACE_REFUSED(parts[1], "-m", parts[0], "-p", PROMPT);
+    EXPECT_TRACE_REFUSED(parts[0], "-m", target, "-md", parts[1], "-p", PROMPT);
+    for (size_t i = 0; i < 2; i++) {
+        unlink(parts[i]);
+        free(parts[i]);
+    }
     snprintf(setting, sizeof(setting), "OUTRIDER_MODELS=%s", folder);
     for (size_t i = 0; i < 2; i++) {
         char *path = i ? draft_file : target_file;
