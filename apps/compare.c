@@ -96,6 +96,9 @@ void compare_check(const compare_result *a, compare_result *b)
         refuse(b, "measured with " MEASURE_OTHER_OPTIONS, NULL, NULL);
     else if (!same(x, y, "depth", NULL) || !same(x, y, "cache_type", NULL))
         refuse(b, "measured with another depth or cache type", NULL, NULL);
+    else if (!same(x, y, "verify", NULL))
+        refuse(b, "measured with another rule of verification", string_of(x, NULL, "verify"),
+               string_of(y, NULL, "verify"));
     else if (is_other_file(x, y, "model"))
         refuse(b, "another file of the target's name", string_of(x, "model", "fnv1a64"),
                string_of(y, "model", "fnv1a64"));

@@ -6,8 +6,18 @@
 #include <stdlib.h>
 
 #include "demo.h"
+#include "interrupt.h"
+#include "progress.h"
 
 #define CONTEXT_TOKENS 64
+
+/* After a step: its error, else Ctrl-C. */
+static int check_step(log_sink *log, const otr_context *context, otr_result result)
+{
+    if (result != OTR_OK)
+        return fail_result(log, context, result);
+    return interrupt_signal() ? EXIT_CODE_SIGNAL + interrupt_signal() : EXIT_CODE_OK;
+}
 
 static int load(log_sink *log, otr_context *context, const char *name, const char *device,
                 bool separate, otr_model **model)
@@ -15,6 +25,7 @@ static int load(log_sink *log, otr_context *context, const char *name, const cha
     otr_model_params params = otr_model_params_default();
     int code = EXIT_CODE_OK;
     char *path = demo_path(name, &code);
+    progress shown = progress_begin("", false); /* only for Ctrl-C */
     otr_result result;
 
     if (!path)
@@ -22,9 +33,11 @@ static int load(log_sink *log, otr_context *context, const char *name, const cha
     params.path = path;
     params.device = device;
     params.separate_device = separate;
+    params.on_progress = progress_update;
+    params.progress_user = &shown;
     result = otr_model_load(context, &params, model);
     free(path);
-    return result == OTR_OK ? EXIT_CODE_OK : fail_result(log, context, result);
+    return check_step(log, context, result);
 }
 
 static int measure(log_sink *log, otr_context *context, uint32_t index, bool separate,
@@ -45,10 +58,12 @@ static int measure(log_sink *log, otr_context *context, uint32_t index, bool sep
         code = load(log, context, DEMO_DRAFT, device, separate, &draft);
     if (!code)
         result = otr_session_create(target, draft, &params, &session);
-    if (!code && result == OTR_OK)
-        result = otr_session_measure_overlap(session, out);
-    if (result != OTR_OK)
-        code = fail_result(log, context, result);
+    interrupt_watch(session);
+    if (!code)
+        code = check_step(log, context, result);
+    if (!code)
+        code = check_step(log, context, otr_session_measure_overlap(session, out));
+    interrupt_watch(NULL);
     otr_session_destroy(&session);
     otr_model_destroy(&draft);
     otr_model_destroy(&target);

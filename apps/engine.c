@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "demo.h"
 #include "progress.h"
+#include "report_file.h"
 
 static int find_paths(engine *e, const engine_params *params)
 {
@@ -97,6 +99,57 @@ int engine_open(engine *e, const engine_params *params)
     return e->draft_path ? load_draft(e, params->draft_device) : EXIT_CODE_OK;
 }
 
+/* The path is of no part of a split model, "NAME-00001-of-00003.gguf". */
+static int check_parts(const char *path, const char *model)
+{
+    static const char form[] = "-%05u-of-%05u.gguf";
+    size_t n = strlen(model), n_suffix = strlen("-00001-of-00003.gguf");
+    unsigned part, count;
+    char suffix[64];
+    int code = EXIT_CODE_OK;
+
+    if (n < n_suffix || sscanf(model + n - n_suffix, "-%5u-of-%5u.gguf", &part, &count) != 2)
+        return EXIT_CODE_OK;
+    snprintf(suffix, sizeof(suffix), form, part, count);
+    if (strcmp(suffix, model + n - n_suffix) != 0)
+        return EXIT_CODE_OK;
+    for (part = 1; part <= count && !code; part++) {
+        char *other = strdup(model);
+        bool is_there;
+
+        if (!other)
+            return fail_memory();
+        snprintf(suffix, sizeof(suffix), form, part, count);
+        memcpy(other + n - n_suffix, suffix, n_suffix);
+        is_there = access(other, F_OK) == 0;
+        code = report_file_check_apart(path, (const char *const *)&other, 1);
+        free(other);
+        if (!is_there) /* the model can't be loaded */
+            break;
+    }
+    return code;
+}
+
+int engine_check_output(const engine_params *params, const char *path)
+{
+    engine e = {0};
+    int code;
+
+    if (!path || strcmp(path, "-") == 0)
+        return EXIT_CODE_OK;
+    code = find_paths(&e, params);
+    if (!code) {
+        const char *const models[] = {e.target_path, e.draft_path};
+
+        code = report_file_check_apart(path, models, 2);
+        for (size_t i = 0; i < 2 && !code; i++)
+            code = models[i] ? check_parts(path, models[i]) : EXIT_CODE_OK;
+    }
+    free(e.target_path);
+    free(e.draft_path);
+    return code;
+}
+
 int engine_close(engine *e, int code)
 {
     otr_model_destroy(&e->draft);
@@ -131,7 +184,7 @@ int engine_check_validation(const engine *e, int code)
                 n == 1 ? "" : "s");
 }
 
-int engine_tokenize(engine *e, const char *text, size_t n_bytes, int32_t **ids, size_t *n_ids)
+int engine_tokenize(engine *e, const char *bytes, size_t n_bytes, int32_t **ids, size_t *n_ids)
 {
     /* Hardly a text has more tokens than bytes; the second try serves the others. */
     size_t capacity = n_bytes + 8;
@@ -143,7 +196,7 @@ int engine_tokenize(engine *e, const char *text, size_t n_bytes, int32_t **ids, 
         *ids = malloc(capacity * sizeof(**ids));
         if (!*ids)
             return fail_memory();
-        result = otr_tokenize(e->target, text, n_bytes, true, true, *ids, capacity, n_ids);
+        result = otr_tokenize(e->target, bytes, n_bytes, true, true, *ids, capacity, n_ids);
         if (result != OTR_OK)
             return fail_result(&e->log, e->context, result);
         if (*n_ids <= capacity)

@@ -1,6 +1,6 @@
 /* Context and models of one command: opened in order, with messages and progress, closed together.
  *
- * Used by run, eval, bench and tune. */
+ * Used by run, eval, bench, measure and tune. */
 #ifndef OUTRIDER_APPS_ENGINE_H
 #define OUTRIDER_APPS_ENGINE_H
 
@@ -35,6 +35,9 @@ typedef struct engine {
 /* Returns an exit code; unless it is EXIT_CODE_OK a message was printed. engine_close in any case.
  */
 int engine_open(engine *e, const engine_params *params);
+/* Before engine_open: refuses a path to write to that is one of the models' files (NULL and "-" are
+ * none). An exit code, with a message. */
+int engine_check_output(const engine_params *params, const char *path);
 /* Returns `code`, or EXIT_CODE_FAILED when that was OK but closing met an error (which is printed).
  */
 int engine_close(engine *e, int code);
@@ -46,6 +49,6 @@ otr_result engine_find_device(const otr_context_params *params, const char *sele
 int engine_check_validation(const engine *e, int code);
 
 /* Ids of a text, BOS first if the model asks for it, control tokens parsed. *ids is to be freed. */
-int engine_tokenize(engine *e, const char *text, size_t n_bytes, int32_t **ids, size_t *n_ids);
+int engine_tokenize(engine *e, const char *bytes, size_t n_bytes, int32_t **ids, size_t *n_ids);
 
 #endif

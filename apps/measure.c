@@ -168,23 +168,22 @@ static int read_settings(measure *m, const struct settings *s)
     return code;
 }
 
-static int check_inputs_stay(const struct settings *s, const char *path)
+/* What is named, even if it isn't loaded, and what is read. */
+static int check_inputs_stay(const struct settings *s, const measure_data *data,
+                             const engine_params *models, const char *path)
 {
-    const char *const models[] = {s->model, s->draft};
-    int code = report_file_check_apart(path, models, 2);
+    const char *const named[] = {s->model, s->draft};
+    int code = report_file_check_apart(path, named, 2);
 
     if (!code)
-        code = report_file_check_apart(path, s->data.files.items, s->data.files.n);
-    for (size_t i = 0; i < s->data.tasks.n && !code; i++) {
-        const char *equals = strchr(s->data.tasks.items[i], '=');
-        const char *task = equals ? equals + 1 : NULL;
-
-        code = report_file_check_apart(path, &task, 1);
-    }
+        code = engine_check_output(models, path);
+    if (!code)
+        code = report_file_check_apart(path, (const char *const *)data->files, data->n_files);
     return code;
 }
 
-static int check_outputs(const struct settings *s)
+static int check_outputs(const struct settings *s, const measure_data *data,
+                         const engine_params *models)
 {
     const char *const paths[] = {s->json, s->csv, s->html};
     int n_stdout = 0, code = EXIT_CODE_OK;
@@ -195,7 +194,7 @@ static int check_outputs(const struct settings *s)
         return fail(EXIT_CODE_USAGE, "only one of --json, --csv and --html can go to standard "
                                      "output");
     for (size_t i = 0; i < 3 && !code; i++) {
-        code = check_inputs_stay(s, paths[i]);
+        code = check_inputs_stay(s, data, models, paths[i]);
         if (!code)
             code = report_file_check_apart(paths[i], paths, i);
         if (!code && i) /* --json may go on with --resume's file */
@@ -358,6 +357,7 @@ int command_measure(int argc, char **argv)
         .keeps_text = true,
     };
     measure m = {0};
+    engine_params params;
     engine e;
     double budget_s = 0;
     int code;
@@ -366,13 +366,22 @@ int command_measure(int argc, char **argv)
         goto done;
     if (s.resume && !s.json)
         s.json = s.resume;
+    params = (engine_params){
+        .model = s.model,
+        .draft = has_draft(&s) ? s.draft : NULL,
+        .with_demo_draft = has_draft(&s),
+        .device = s.device,
+        .draft_device = s.draft_device,
+        .validation = s.validation,
+        .quiet = s.quiet,
+    };
     code = read_budget(s.budget, &budget_s);
     if (!code)
         code = read_settings(&m, &s);
     if (!code)
         code = measure_data_read(&m.data, &s.data);
     if (!code)
-        code = check_outputs(&s);
+        code = check_outputs(&s, &m.data, &params);
     if (code)
         goto done;
     m.e = &e;
@@ -388,13 +397,7 @@ int command_measure(int argc, char **argv)
     m.sampling.top_k = (int32_t)s.top_k;
     m.sampling.top_p = (float)s.top_p;
     m.sampling.min_p = (float)s.min_p;
-    code = engine_open(&e, &(engine_params){.model = s.model,
-                                            .draft = has_draft(&s) ? s.draft : NULL,
-                                            .with_demo_draft = has_draft(&s),
-                                            .device = s.device,
-                                            .draft_device = s.draft_device,
-                                            .validation = s.validation,
-                                            .quiet = s.quiet});
+    code = engine_open(&e, &params);
     if (!code)
         code = work(&m, &s, budget_s);
     interrupt_watch(NULL);

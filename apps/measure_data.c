@@ -33,6 +33,24 @@ static int add_task(measure_data *data, const char *name)
     return EXIT_CODE_OK;
 }
 
+/* Remembers that the file is read. */
+static int add_file(measure_data *data, const char *path)
+{
+    size_t n = data->n_files;
+    char **grown = data->files;
+
+    if ((n & (n - 1)) == 0)
+        grown = realloc(data->files, (n ? 2 * n : 1) * sizeof(*grown));
+    if (!grown)
+        return fail_memory();
+    data->files = grown;
+    grown[n] = strdup(strcmp(path, "-") == 0 ? "/dev/stdin" : path);
+    if (!grown[n])
+        return fail_memory();
+    data->n_files++;
+    return EXIT_CODE_OK;
+}
+
 /* Copies what it is given. */
 static int add_prompt(measure_data *data, const char *task, const char *source, const char *bytes,
                       size_t n_bytes, int64_t max_tokens, double temperature)
@@ -219,6 +237,9 @@ static int read_folder(measure_data *data, const char *path, const char *task,
     free(entries);
     if (!names)
         return fail_memory();
+    /* Those that the wanted prompts don't reach, too: they belong to the same data. */
+    for (size_t i = 0; i < n_files && !code; i++)
+        code = add_file(data, names[i]);
     for (size_t i = 0; i < n_files && !code && data->n_prompts - before < wanted; i++)
         code = read_text(data, names[i], task, (wanted + n_files - 1) / n_files,
                          (size_t)params->bytes);
@@ -249,7 +270,9 @@ static int read_data(measure_data *data, const char *path, const measure_data_pa
     snprintf(task, sizeof(task), "%s", slash && slash[1] ? slash + 1 : path);
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
         return read_folder(data, path, task, params);
-    code = input_file(path, &t);
+    code = add_file(data, path);
+    if (!code)
+        code = input_file(path, &t);
     if (!code && !t.n)
         code = fail(EXIT_CODE_INPUT, "%s is empty", path);
     if (!code && (ends_in(path, ".jsonl") || ends_in(path, ".json") ||
@@ -267,13 +290,17 @@ static int read_task(measure_data *data, const char *item, const measure_data_pa
     size_t n = strcspn(item, "=");
     char task[MAX_TASK_BYTES + 1];
     struct stat about;
+    int code;
 
     if (!n || n > MAX_TASK_BYTES || !item[n] || !item[n + 1])
         return fail(EXIT_CODE_USAGE, "--task needs NAME=PATH, not '%s'", item);
     snprintf(task, sizeof(task), "%.*s", (int)n, item);
     if (stat(item + n + 1, &about) == 0 && S_ISDIR(about.st_mode))
         return read_folder(data, item + n + 1, task, params);
-    return read_text(data, item + n + 1, task, (size_t)params->prompts, (size_t)params->bytes);
+    code = add_file(data, item + n + 1);
+    return code ? code
+                : read_text(data, item + n + 1, task, (size_t)params->prompts,
+                            (size_t)params->bytes);
 }
 
 /* First prompts of all tasks, then second ones, and so on. */
@@ -340,7 +367,10 @@ void measure_data_free(measure_data *data)
     }
     for (size_t i = 0; i < data->n_tasks; i++)
         free(data->tasks[i]);
+    for (size_t i = 0; i < data->n_files; i++)
+        free(data->files[i]);
     free(data->prompts);
     free(data->tasks);
+    free(data->files);
     *data = (measure_data){0};
 }

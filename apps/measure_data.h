@@ -23,6 +23,8 @@ typedef struct measure_data {
     size_t n_prompts;
     char **tasks; /* in the order of their first prompts */
     size_t n_tasks;
+    char **files; /* what was read: each file of a folder by its path; /dev/stdin for "-" */
+    size_t n_files;
 } measure_data;
 
 typedef struct measure_data_params {

@@ -74,6 +74,8 @@ static int check_head(const char *path, const json_t *root, const json_t *head)
     key = lacking_in_head(head, root);
     if (key)
         return fail_version(path, key);
+    if (!json_is_array(json_object_get(root, "prompts")))
+        return fail(EXIT_CODE_INPUT, "can't go on with %s: 'prompts' in it is no list", path);
     differs = measure_head_differs(head, root);
     return differs ? fail(EXIT_CODE_INPUT, "can't go on with %s: it is of %s", path, differs)
                    : EXIT_CODE_OK;
@@ -92,7 +94,7 @@ static int fail_prompt(const measure *m, const char *path, const json_t *object,
 int measure_resume(measure *m, const char *path, const json_t *head)
 {
     json_error_t error;
-    json_t *root = json_load_file(path, 0, &error), *item;
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error), *item;
     bool *seen = calloc(m->data.n_prompts, sizeof(*seen));
     int code;
     size_t i;

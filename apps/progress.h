@@ -1,6 +1,6 @@
 /* One line of progress on stderr, for people only: shown on a terminal and taken away at the end.
  *
- * Used by run, eval, bench and tune while they load, prefill and measure. */
+ * Used by run, eval, bench, measure, tune and devices while they load, prefill and measure. */
 #ifndef OUTRIDER_APPS_PROGRESS_H
 #define OUTRIDER_APPS_PROGRESS_H
 

@@ -109,15 +109,38 @@ int report_file_check(const char *path)
     return code;
 }
 
-/* Both there and the same plain file, or the same name of one that isn't there yet. */
+/* What stands before the name; the folder in `about`. False when there is none. */
+static bool find_folder(const char *path, struct stat *about)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    bool found = folder && stat(folder, about) == 0;
+
+    free(folder);
+    return found;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Both there and the same plain file, or both missing and the same name in the same folder. */
 static bool is_same_file(const char *path, const char *other)
 {
     struct stat a, b;
+    bool is_there = stat(path, &a) == 0;
 
-    if (stat(path, &a) != 0)
-        return strcmp(path, other) == 0;
-    return S_ISREG(a.st_mode) && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
+    if (is_there != (stat(other, &b) == 0))
+        return false;
+    if (is_there && !S_ISREG(a.st_mode))
+        return false;
+    if (!is_there && (strcmp(name_of(path), name_of(other)) != 0 || !find_folder(path, &a) ||
+                      !find_folder(other, &b)))
+        return false;
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 int report_file_check_apart(const char *path, const char *const *others, size_t n)

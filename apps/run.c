@@ -19,6 +19,7 @@
 #include "output.h"
 #include "progress.h"
 #include "report.h"
+#include "report_file.h"
 #include "text.h"
 #include "trace.h"
 
@@ -405,16 +406,65 @@ done:
     return code;
 }
 
+/* A rule of verification other than coupled, in the order of the choices; NULL: coupled, which
+ * plain decoding and temperature 0 always are. */
+static const char *rule_of(const struct settings *settings)
+{
+    static const char *const rules[] = {NULL, NULL, "rejection", "block"};
+
+    return settings->draft_max && (float)settings->temperature > 0 ? rules[settings->verify] : NULL;
+}
+
+/* Options that exclude each other. */
+static int check_conflicts(const struct settings *settings)
+{
+    const char *rule = rule_of(settings);
+
+    if (rule && settings->drafter & OTR_DRAFTER_NGRAM)
+        return fail(EXIT_CODE_USAGE,
+                    "--verify %s needs the draft model's probabilities, which the n-gram drafter "
+                    "of --drafter %s doesn't have",
+                    rule, settings->drafter & OTR_DRAFTER_MODEL ? "both" : "ngram");
+    if (rule && settings->schedule == 1 + OTR_SCHEDULE_PIPELINED)
+        return fail(EXIT_CODE_USAGE,
+                    "--verify %s needs the serial schedule, not --schedule pipelined", rule);
+    if (rule && settings->draft_device)
+        return fail(EXIT_CODE_USAGE,
+                    "--verify %s needs target and draft to share a device; leave out "
+                    "--draft-device",
+                    rule);
+    if (settings->draft_max && settings->draft_queue && settings->draft_device)
+        return fail(EXIT_CODE_USAGE, "--draft-queue is of a device that target and draft share; "
+                                     "leave out --draft-queue or --draft-device");
+    return EXIT_CODE_OK;
+}
+
 /* With a target of one's own there is a draft only if it is named. */
 static int check_draft(const struct settings *settings)
 {
     const char *wants = settings->draft_device                  ? "--draft-device"
+                        : settings->draft_queue                 ? "--draft-queue"
                         : settings->drafter & OTR_DRAFTER_MODEL ? "--drafter model"
+                        : rule_of(settings)                     ? "--verify"
                                                                 : NULL;
+    int code = check_conflicts(settings);
 
-    if (!wants || settings->draft || !settings->model || !settings->draft_max)
-        return EXIT_CODE_OK;
+    if (code || !wants || settings->draft || !settings->model || !settings->draft_max)
+        return code;
     return fail(EXIT_CODE_USAGE, "%s needs a draft model (-md)", wants);
+}
+
+/* Before the work: a trace that can be written, and that replaces nothing that is read. */
+static int check_trace(const struct settings *settings, const engine_params *models)
+{
+    const char *const file = settings->file && strcmp(settings->file, "-") != 0 ? settings->file
+                                                                                : "/dev/stdin";
+    const char *const others[] = {settings->draft, settings->prompt ? NULL : file};
+    int code = engine_check_output(models, settings->trace);
+
+    if (!code)
+        code = report_file_check_apart(settings->trace, others, 2);
+    return code ? code : report_file_check(settings->trace);
 }
 
 int command_run(int argc, char **argv)
@@ -436,18 +486,12 @@ int command_run(int argc, char **argv)
     engine e;
     text prompt = {0};
     text *stops = NULL;
+    bool uses_draft;
     int code;
 
     if (!options_parse(&line, argc, argv, &settings, &code))
         goto done;
-    code = check_draft(&settings);
-    if (!code)
-        code = read_stops(&settings, &stops);
-    if (!code)
-        code = read_prompt(&settings, &prompt);
-    if (code)
-        goto done;
-    bool uses_draft = settings.draft_max != 0 && settings.drafter != OTR_DRAFTER_NGRAM;
+    uses_draft = settings.draft_max != 0 && settings.drafter != OTR_DRAFTER_NGRAM;
     params = (engine_params){
         .model = settings.model,
         .draft = uses_draft ? settings.draft : NULL,
@@ -458,6 +502,15 @@ int command_run(int argc, char **argv)
         .validation = settings.validation,
         .quiet = settings.quiet,
     };
+    code = check_draft(&settings);
+    if (!code)
+        code = read_stops(&settings, &stops);
+    if (!code)
+        code = check_trace(&settings, &params);
+    if (!code)
+        code = read_prompt(&settings, &prompt);
+    if (code)
+        goto done;
     code = engine_open(&e, &params);
     if (!code)
         code = generate(&e, &settings, &prompt, stops);

@@ -67,6 +67,12 @@ START_TEST(test_compare)
     ck_assert_ptr_nonnull(strstr(r.out, "decode 1"));
     program_free(&r);
     EXPECT_REFUSED(RUN("compare", json, other), 3, "another schema");
+    root = load(other);
+    json_object_set_new(root, "verify", json_string("block"));
+    ck_assert_int_eq(json_dump_file(root, json, 0), 0);
+    EXPECT_REFUSED(RUN("compare", other, json), 3, json, "another rule of verification", "block",
+                   "coupled");
+    json_decref(root);
     free(other);
     end();
 }

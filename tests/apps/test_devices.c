@@ -43,6 +43,16 @@ START_TEST(test_overlap)
     ck_assert_int_eq(r.code, 0);
     ck_assert_ptr_nonnull(strstr(r.out, "opened twice: target "));
     program_free(&r);
+    /* Ctrl-C while models load ends it before anything was measured. */
+    r = program_run(&(struct program_call){
+        .arguments = (const char *const[]){"devices", "--overlap", NULL},
+        .signal = SIGINT,
+        .signal_after_s = 0.5,
+    });
+    ck_assert_msg(r.code == 130, "exit code %d: %s", r.code, r.err);
+    ck_assert_str_eq(r.out, "");
+    ck_assert_str_eq(r.err, "");
+    program_free(&r);
 }
 END_TEST
 

@@ -62,7 +62,7 @@ static void expect_content(const char *path, const char *content)
 /* Neither what is read nor another report is replaced. */
 START_TEST(test_inputs_stay)
 {
-    char *content, *link, task[128];
+    char *content, *link, *respelt, task[128];
 
     begin();
     write_prompts(1);
@@ -70,16 +70,74 @@ START_TEST(test_inputs_stay)
     link = in_folder("link");
     ck_assert_int_eq(symlink(data, link), 0);
     snprintf(task, sizeof(task), "x=%s", data);
+    respelt = in_folder("./result.csv");
+    ck_assert_str_eq(strrchr(respelt, '/'), strrchr(csv, '/'));
     EXPECT_REFUSED(MEASURE("--json", data), 2, data, "is read");
     EXPECT_REFUSED(MEASURE("--csv", link), 2, link, "is read");
     EXPECT_REFUSED(RUN("measure", "-m", target, "--task", task, "--html", data), 2, data);
     EXPECT_REFUSED(MEASURE("--csv", csv, "--html", csv), 2, csv, "another report");
+    /* Neither is there yet, and each is spelt in its own way. */
+    EXPECT_REFUSED(MEASURE("--csv", csv, "--html", respelt), 2, respelt, "another report");
     EXPECT_REFUSED(MEASURE("--resume", json, "--html", json), 2, json);
     expect_content(data, content);
     EXPECT_REFUSED(RUN("compare", data, data, "--html", data), 2, data);
     expect_content(data, content);
     free(content);
     free(link);
+    free(respelt);
+    end();
+}
+END_TEST
+
+/* Each file of a folder is read, and so is a demo model that nobody named. */
+START_TEST(test_files_of_folders_stay)
+{
+    static const char *const words = "One day a cat sat on a mat.\n";
+    char *texts, *first, *last, task[128], setting[128];
+
+    begin();
+    texts = in_folder("texts");
+    first = in_folder("texts/a.txt");
+    last = in_folder("texts/b.txt");
+    ck_assert_int_eq(mkdir(texts, 0700), 0);
+    write_file(first, words);
+    write_file(last, words);
+    snprintf(task, sizeof(task), "x=%s", texts);
+    EXPECT_REFUSED(RUN("measure", "-m", target, "--data", texts, "--csv", last), 2, last,
+                   "is read");
+    EXPECT_REFUSED(RUN("measure", "-m", target, "--task", task, "--json", first), 2, first,
+                   "is read");
+    /* One that the wanted prompts don't reach. */
+    EXPECT_REFUSED(RUN("measure", "-m", target, "--data", texts, "--prompts", "1", "--html", last),
+                   2, last, "is read");
+    expect_content(first, words);
+    expect_content(last, words);
+    unlink(first);
+    unlink(last);
+    rmdir(texts);
+    free(first);
+    free(last);
+    free(texts);
+
+    write_prompts(1);
+    first = in_folder("outrider-demo-target.gguf");
+    last = in_folder("outrider-demo-draft.gguf");
+    write_file(first, words);
+    write_file(last, words);
+    snprintf(setting, sizeof(setting), "OUTRIDER_MODELS=%s", folder);
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = i ? last : first;
+
+        EXPECT_REFUSED(
+            program_run(&(struct program_call){
+                .arguments = (const char *const[]){"measure", "--data", data, "--csv", path, NULL},
+                .environment = (const char *const[]){setting, NULL},
+            }),
+            2, path, "is read");
+        expect_content(path, words);
+    }
+    free(first);
+    free(last);
     end();
 }
 END_TEST
@@ -282,14 +340,56 @@ START_TEST(test_interrupt_and_resume)
 }
 END_TEST
 
+/* Prompts that are no list, and a second field of one name: refused, and the file stays as it is. */
+START_TEST(test_resume_of_damaged)
+{
+    static const char *const second = ", \"prompts\": 3}";
+    struct program_result r;
+    char *content, *changed;
+    json_t *root;
+    size_t n;
+
+    begin();
+    write_prompts(1);
+    r = MEASURE("--json", json, "-q");
+    ck_assert_msg(r.code == 0, "%s", r.err);
+    program_free(&r);
+
+    content = read_file(json);
+    n = (size_t)(strrchr(content, '}') - content);
+    changed = malloc(n + strlen(second) + 1);
+    ck_assert_ptr_nonnull(changed);
+    memcpy(changed, content, n);
+    strcpy(changed + n, second);
+    write_file(json, changed);
+    EXPECT_REFUSED(MEASURE("--resume", json), 3, json, "duplicate", "prompts");
+    expect_content(json, changed);
+    free(changed);
+
+    root = json_loads(content, 0, NULL);
+    ck_assert_int_eq(json_object_set_new(root, "prompts", json_object()), 0);
+    changed = json_dumps(root, 0);
+    write_file(json, changed);
+    EXPECT_REFUSED(MEASURE("--resume", json), 3, json, "'prompts'", "no list");
+    expect_content(json, changed);
+    free(changed);
+    free(content);
+    json_decref(root);
+
+    end();
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {test_bad_input,
                                   test_inputs_stay,
+                                  test_files_of_folders_stay,
                                   test_cannot_write,
                                   test_result_without_a_place,
                                   test_disk_fills,
                                   test_interrupt_and_resume,
+                                  test_resume_of_damaged,
                                   NULL};
 
     return measure_test("measure files", tests);
