@@ -5,31 +5,28 @@
 
 #include <string.h>
 
+#include "median.h"
 #include "overlap_file.h"
 
 #define N_ROUNDS 3 /* at first */
 
-static double median(const overlap_rounds *r, int which)
+static double median_of(const overlap_rounds *r, int which)
 {
-    double sorted[OVERLAP_MAX_ROUNDS];
+    double values[OVERLAP_MAX_ROUNDS];
 
-    for (uint32_t i = 0; i < r->n; i++) {
-        uint32_t k = i;
-        for (; k > 0 && sorted[k - 1] > r->seconds[i][which]; k--)
-            sorted[k] = sorted[k - 1];
-        sorted[k] = r->seconds[i][which];
-    }
-    return (sorted[r->n / 2] + sorted[(r->n - 1) / 2]) / 2;
+    for (uint32_t i = 0; i < r->n; i++)
+        values[i] = r->seconds[i][which];
+    return median(values, r->n);
 }
 
 void overlap_of_rounds(const overlap_rounds *r, otr_overlap *out)
 {
-    double target = median(r, OVERLAP_TARGET), draft = median(r, OVERLAP_DRAFT);
+    double target = median_of(r, OVERLAP_TARGET), draft = median_of(r, OVERLAP_DRAFT);
     double shorter = target < draft ? target : draft;
 
     out->target_seconds = target;
     out->draft_seconds = draft;
-    out->together_seconds = median(r, OVERLAP_TOGETHER);
+    out->together_seconds = median_of(r, OVERLAP_TOGETHER);
     double hidden = target + draft - out->together_seconds;
     out->overlap = hidden < 0 ? 0 : hidden > shorter ? 1 : hidden / shorter;
 }

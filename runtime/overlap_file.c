@@ -93,14 +93,12 @@ static overlap_file make_file(const otr_session *s)
 /* To be freed; NULL when out of memory. */
 static char *file_path(const otr_session *s, const overlap_file *file)
 {
-    const otr_device_info *device = s->gpu->info;
-    uint64_t hash = cache_hash(CACHE_HASH_START, file, offsetof(overlap_file, n_rounds));
-    char *path;
+    char end[32];
 
-    return asprintf(&path, "%s/%x-%x-%016llx.overlap", s->context->cache_dir, device->vendor_id,
-                    device->device_id, (unsigned long long)hash) < 0
-               ? NULL
-               : path;
+    snprintf(
+        end, sizeof end, "-%016llx.overlap",
+        (unsigned long long)cache_hash(CACHE_HASH_START, file, offsetof(overlap_file, n_rounds)));
+    return cache_file_path(s->context->cache_dir, s->gpu->info, end);
 }
 
 static bool is_recent(const char *path)

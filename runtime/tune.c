@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "median.h"
 #include "params.h"
 #include "record.h"
 #include "session.h"
@@ -228,19 +229,6 @@ static otr_result choose_lengths(tuner *t, const trial *r)
         t->ms[pass] = ms / (n_layers + 1);
     }
     return result;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts them. */
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_doubles);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 static otr_result cancelled(const tuner *t)
