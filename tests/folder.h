@@ -2,6 +2,8 @@
 #ifndef OUTRIDER_TESTS_FOLDER_H
 #define OUTRIDER_TESTS_FOLDER_H
 
+#include <check.h>
+#include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
 
@@ -16,6 +18,20 @@ static inline int folder_remove_entry(const char *name, const struct stat *statu
 static inline void folder_remove(const char *folder)
 {
     nftw(folder, folder_remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Files in it, but for those whose name begins with a dot. */
+static inline size_t folder_count(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    size_t n = 0;
+
+    ck_assert_ptr_nonnull(dir);
+    while ((entry = readdir(dir)))
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
 }
 
 #endif

@@ -1,6 +1,5 @@
 /* What `outrider measure` reads and writes, on a device: bad input and outputs are refused before the work, and
  * what was measured survives Ctrl-C and a full disk, and is gone on with. */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../folder.h"
 #include "measure_folder.h"
 
 static void refuse_data(const char *content, const char *line, const char *why)
@@ -159,19 +159,6 @@ static void unmount_small(char *path)
     free(path);
 }
 
-static size_t count_files(const char *path)
-{
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-    size_t n = 0;
-
-    ck_assert_ptr_nonnull(dir);
-    while ((entry = readdir(dir)))
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
 START_TEST(test_cannot_write)
 {
     char *small, *filler, *old;
@@ -193,7 +180,7 @@ START_TEST(test_cannot_write)
         fclose(f);
         EXPECT_REFUSED(MEASURE("--json", old), 1, old, "No space left");
         expect_content(old, "{}\n");
-        ck_assert_uint_eq(count_files(small), 2);
+        ck_assert_uint_eq(folder_count(small), 2);
         free(filler);
         free(old);
     }
@@ -239,7 +226,7 @@ START_TEST(test_disk_fills)
         ck_assert_ptr_nonnull(strstr(r.out, "overall"));
         ck_assert_int_eq(access(csv, F_OK), 0);
         expect_content(old, "{}\n");
-        ck_assert_uint_eq(count_files(small), 1);
+        ck_assert_uint_eq(folder_count(small), 1);
         program_free(&r);
         free(old);
     }

@@ -1,7 +1,6 @@
 /* `outrider run` on a device: text, JSON and counters agree; every way to end; what is refused.
  *
  * TEST_TARGET and TEST_DRAFT name the models: small ones where the device is slow. */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../folder.h"
 #include "program.h"
 
 #define DEMO_DRAFT TEST_MODELS "/outrider-demo-draft.gguf"
@@ -585,8 +585,6 @@ START_TEST(test_cache_disk_full)
     FILE *filler;
     struct program_result r;
     json_t *object;
-    struct dirent *entry;
-    int n_files = 0;
 
     ck_assert_ptr_nonnull(mkdtemp(folder));
     if (mount("tmpfs", folder, "tmpfs", 0, "size=4k") != 0) {
@@ -614,11 +612,7 @@ START_TEST(test_cache_disk_full)
             .arguments = (const char *const[]){"selftest", "-q", NULL},
             .environment = (const char *const[]){setting, NULL},
         });
-    DIR *listing = opendir(folder);
-    ck_assert_ptr_nonnull(listing);
-    while ((entry = readdir(listing)))
-        n_files += entry->d_name[0] != '.';
-    closedir(listing);
+    size_t n_files = folder_count(folder);
     umount(folder);
     rmdir(folder);
     object = program_json(&r, 1);
@@ -629,7 +623,7 @@ START_TEST(test_cache_disk_full)
         ck_assert_ptr_nonnull(strstr(checked.err, "No space left"));
         program_free(&checked);
     }
-    ck_assert_int_eq(n_files, 0);
+    ck_assert_uint_eq(n_files, 0);
     ck_assert_uint_eq(json_array_size(json_object_get(object, "tokens")), 2);
     json_decref(object);
     program_free(&r);
