@@ -52,12 +52,12 @@ static void compare_modes(const struct kind *k, int n_prompts)
            "with a draft that began late\n",
            n_prompts, (unsigned long long)n_accepted, (unsigned long long)n_ready,
            (unsigned long long)n_ngram, f.n_late_starts);
-    /* What was to be tested did happen. */
+    /* What was to be tested did happen; what is rare, where there are enough prompts for it. */
     if (k->draft == k->target)
         ck_assert_uint_gt(n_ready, 0);
-    if (n_prompts >= 5 && !is_mock)
+    if (n_prompts >= 20 && !is_mock)
         ck_assert_uint_gt(n_ngram, 0);
-    if (n_prompts >= 5 && k->draft == k->target)
+    if (n_prompts >= 20 && k->draft == k->target)
         ck_assert_uint_gt(f.n_late_starts, 0);
     close_kind();
 }
@@ -71,8 +71,11 @@ static int n_prompts_of(const struct kind *k)
     otr_context *probe = open_context();
     slow_device = device_is_slow(probe) || k->place >= OTHER_DEVICE;
     close_context(&probe);
-    /* Each in N_MODES modes: with N_KINDS kinds 1,008 and 210 in the slow suite. */
-    return slow_suite ? (slow_device ? 5 : 24) : slow_device ? 1 : 4;
+    if (!slow_suite)
+        return slow_device ? 1 : 4;
+    /* Each in N_MODES modes: 1,008 cases in the slow suite; on a slow device 252, most of them with the
+     * small model. */
+    return !slow_device ? 24 : k - kinds < N_STORIES_KINDS ? 8 : 2;
 }
 
 START_TEST(modes_give_the_same_text)

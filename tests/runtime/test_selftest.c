@@ -1,6 +1,6 @@
 /* otr_selftest: passes on a sound device, without a word of the validation layers, and fails where
  * it should: damage to one input or result of a check makes that check fail and no other. Argument
- * "whole": the tests that run all of it, too; "dot8": only damage to kernels of tier 2. */
+ * "whole": the tests that run all of it; "dot8": only damage to kernels of tier 2. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +163,8 @@ END_TEST
 START_TEST(the_public_call_reports_a_failure)
 {
     const selftest_fault fault = {"rmsnorm n=64 rows=3", 2, 3, 0x80, false};
-    const selftest_plan plan = {selftest_groups, N_SELFTEST_GROUPS, &fault};
+    /* All but the formats of weights, which take long. */
+    const selftest_plan plan = {selftest_groups + 1, N_SELFTEST_GROUPS - 1, &fault};
     char message[256];
     harness h;
     seen s = {0};
@@ -188,9 +189,9 @@ int main(int argc, char **argv)
 
     tcase_set_timeout(tcase, 300);
     for (int i = 0; i < (int)(sizeof faults / sizeof faults[0]); i++)
-        if (!dot8 || strstr(faults[i].kernel, "_dot"))
+        if (!whole && (!dot8 || strstr(faults[i].kernel, "_dot")))
             tcase_add_loop_test(tcase, damage_makes_its_check_fail, i, i + 1);
-    if (!dot8) {
+    if (!whole && !dot8) {
         tcase_add_test(tcase, the_callback_ends_it);
         tcase_add_test(tcase, bad_arguments_are_refused);
     }

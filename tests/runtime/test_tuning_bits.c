@@ -1,6 +1,6 @@
 /* Tuning never changes a bit: whole models with every choice of every setting give the logits and
- * tokens that the class's own shapes give. Arguments: how many of the models; "some": one choice of each
- * setting, and few tokens. */
+ * tokens that the class's own shapes give. Arguments: which of the models (see suite_part); "some": one
+ * choice of each setting, and few tokens. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +132,9 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    int n_models = argc > 1 ? atoi(argv[1]) : (int)(sizeof paths / sizeof paths[0]);
+    int first, end;
+
+    suite_part(argc > 1 ? argv[1] : NULL, (int)(sizeof paths / sizeof paths[0]), &first, &end);
     if (!needs_tier_of_environment())
         return 77;
     Suite *suite = suite_create("tuning bits");
@@ -140,7 +142,7 @@ int main(int argc, char **argv)
 
     some = argc > 2 && !strcmp(argv[2], "some");
     tcase_set_timeout(tcase, 1800);
-    tcase_add_loop_test(tcase, no_choice_changes_a_bit, 0, n_models);
+    tcase_add_loop_test(tcase, no_choice_changes_a_bit, first, end);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -1,7 +1,7 @@
 /* Rejection sampling and block verification in whole generations: three tokens at a time against the
  * target's exact distribution on a small model, what the rules refuse, and that greedy and later coupled
- * texts are as ever. Arguments: `slow` takes a sixth of the tokens
- * that the power demands, `whole` all of them (40 minutes). */
+ * texts are as ever. Arguments: `slow` takes a twelfth of the tokens that the power demands, `whole` all of
+ * them (40 minutes). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,7 +180,7 @@ static double p_value(const scores *s)
 static uint32_t n_texts(void)
 {
     if (is_slow_suite)
-        return (is_whole ? CHI_SQUARE_SAMPLES : CHI_SQUARE_SAMPLES / 6) / (N_TEXT / 3) + 1;
+        return (is_whole ? CHI_SQUARE_SAMPLES : CHI_SQUARE_SAMPLES / 12) / (N_TEXT / 3) + 1;
     return device_is_slow(context) ? 1 : 4;
 }
 
