@@ -16,6 +16,8 @@
 #define FIRST_INTERVAL 4
 #define LEAST_INTERVAL 4
 #define MOST_INTERVAL 512
+#define GROWTH 2
+#define GROWTH_WITHOUT_HIT 4 /* of a drafter none of whose tokens was ever right */
 #define PROBE_DRAFT 2
 /* Of a plain token: where a probe could lose more, it drafts one token. */
 #define PROBE_LOSS 0.5
@@ -458,7 +460,8 @@ static void settle(controller *c, const controller_decision *d, const controller
                                                                : CONTROLLER_MAX_DRAFT;
     } else {
         uint32_t longest = longest_interval(c, d->drafter);
-        s->interval = s->interval < FIRST_INTERVAL ? FIRST_INTERVAL : 2 * s->interval;
+        uint32_t growth = s->calibration.hits > 0 ? GROWTH : GROWTH_WITHOUT_HIT;
+        s->interval = s->interval < FIRST_INTERVAL ? FIRST_INTERVAL : growth * s->interval;
         s->interval = s->interval < longest ? s->interval : longest;
     }
 }
