@@ -20,6 +20,21 @@ static otr_result record_copy(otr_session *s)
     return record_end(g, c->copy, "chain report");
 }
 
+static otr_result create_timeline(gpu *g, VkSemaphore *out)
+{
+    VkSemaphoreTypeCreateInfo type = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+        .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+    };
+    VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
+    VkResult created = g->vk.vkCreateSemaphore(g->device, &info, NULL, out);
+
+    if (created != VK_SUCCESS)
+        return context_fail_vk(g->context, created, "vkCreateSemaphore of a draft");
+    gpu_name(g, VK_OBJECT_TYPE_SEMAPHORE, (uint64_t)*out, "chains");
+    return OTR_OK;
+}
+
 otr_result chain_create(otr_session *s, const lane_params *params)
 {
     chain *c = &s->chain;
@@ -33,6 +48,8 @@ otr_result chain_create(otr_session *s, const lane_params *params)
                              &s->draft);
     if (result == OTR_OK)
         result = record_link(s->draft, &c->exchange, &c->link);
+    if (result == OTR_OK && s->joined && s->draft->place.queue && g->has_two_families)
+        result = create_timeline(g, &c->last.semaphore);
     return result == OTR_OK ? record_copy(s) : result;
 }
 
@@ -41,6 +58,9 @@ void chain_destroy(otr_session *s)
     if (!s->draft_model)
         return;
     chain_drain(s);
+    gpu *g = s->draft_model->gpu;
+    if (s->chain.last.semaphore && !atomic_load(&g->hung))
+        g->vk.vkDestroySemaphore(g->device, s->chain.last.semaphore, NULL);
     lane_destroy(&s->draft);
     gpu_buffer_destroy(s->draft_model->gpu, &s->chain.exchange);
     gpu_buffer_destroy(s->draft_model->gpu, &s->chain.report);
@@ -92,6 +112,29 @@ otr_result chain_start(otr_session *s, uint32_t root, uint32_t n_steps)
     return result;
 }
 
+otr_result chain_start_before_target(otr_session *s, uint32_t root, uint32_t n_steps)
+{
+    chain *c = &s->chain;
+    submission *sub = &c->submission;
+
+    submission_clear(sub);
+    if (!chain_add_steps(s, &s->draft->link, sub, root, n_steps))
+        return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
+    c->last.value++;
+    submission_signal(sub, c->last);
+    otr_result result = submission_start(sub, &s->draft->place, "a draft");
+    c->running = result == OTR_OK;
+    return result;
+}
+
+otr_result chain_end(otr_session *s, uint64_t *wait_ns)
+{
+    if (!s->chain.running)
+        return OTR_OK;
+    s->chain.running = false;
+    return submission_wait(&s->draft->place, "a draft", wait_ns);
+}
+
 void chain_cancel(otr_session *s)
 {
     /* The device may be reading: it sees the old value or the new one, and either is right. */
@@ -104,8 +147,7 @@ otr_result chain_wait(otr_session *s, chain_result *out, uint64_t *wait_ns)
     const uint32_t *report = c->report.mapped;
 
     *out = (chain_result){0};
-    otr_result result = submission_wait(&s->draft->place, "a draft", wait_ns);
-    c->running = false;
+    otr_result result = chain_end(s, wait_ns);
     if (result != OTR_OK)
         return result;
     out->ms = (double)(clock_ns() - c->start_ns) / 1e6;
@@ -129,9 +171,8 @@ void chain_drain(otr_session *s)
 {
     if (!s->chain.running)
         return;
-    chain_result dropped;
     chain_cancel(s);
-    chain_wait(s, &dropped, NULL); /* an error is the next call's, too */
+    chain_end(s, NULL); /* an error is the next call's, too */
 }
 
 void chain_set_stops(otr_session *s, const float *band_acceptance, const float *stop)

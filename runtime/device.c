@@ -173,6 +173,7 @@ static void inspect_features(otr_context *context, VkPhysicalDevice physical,
     snprintf(info->driver_info, sizeof info->driver_info, "%s", driver.driverInfo);
     info->subgroup_size = subgroup.subgroupSize;
     info->has_timeline_semaphores = timeline.timelineSemaphore;
+    facts->timeline_is_extension = !v12;
 
     facts->max_allocation_bytes = maintenance3.maxMemoryAllocationSize;
     facts->max_buffer_bytes = knows_maintenance4 ? maintenance4.maxBufferSize : UINT64_MAX;

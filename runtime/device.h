@@ -31,6 +31,7 @@ typedef struct device_facts {
     bool full_subgroups;                /* and full subgroups */
     bool subgroup_size_is_fixed;        /* pinned, or all pipelines have the same */
     bool subgroup_control_is_extension; /* VK_EXT_subgroup_size_control must be enabled by name */
+    bool timeline_is_extension;         /* VK_KHR_timeline_semaphore must be enabled by name */
     bool is_portability_subset;         /* VK_KHR_portability_subset must be enabled */
     bool has_subgroup_arithmetic, has_16bit_storage, has_robust_access;
     /* Packed 8-bit dot products can be used; they are an extension to enable by name. */

@@ -24,7 +24,7 @@ static otr_result create_device(gpu *g)
     const device_facts *facts = g->facts;
     const bool size_control = g->tier >= 1 && facts->pins_subgroup_size;
     const float priorities[GPU_MAX_QUEUES] = {1.0f, 1.0f};
-    const char *extensions[5];
+    const char *extensions[6];
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
         .subgroupSizeControl = VK_TRUE,
@@ -69,10 +69,15 @@ static otr_result create_device(gpu *g)
         /* Bounds checks cost time: kernels must not need them, and validation shows if they do. */
         .features.robustBufferAccess = context->validation && facts->has_robust_access,
     };
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
+        .pNext = &features,
+        .timelineSemaphore = VK_TRUE,
+    };
     VkDeviceQueueCreateInfo queues[GPU_MAX_QUEUES];
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-        .pNext = &features,
+        .pNext = g->info->has_timeline_semaphores ? (void *)&timeline : (void *)&features,
         .pQueueCreateInfos = queues,
         .ppEnabledExtensionNames = extensions,
     };
@@ -95,6 +100,8 @@ static otr_result create_device(gpu *g)
         extensions[info.enabledExtensionCount++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     if (g->uses_dot8 && facts->dot8_is_extension)
         extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    if (g->info->has_timeline_semaphores && facts->timeline_is_extension)
+        extensions[info.enabledExtensionCount++] = VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME;
     if (facts->is_portability_subset)
         extensions[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
     loader_lock();

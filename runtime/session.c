@@ -309,7 +309,8 @@ static otr_result create_draft(otr_session *s, lane_params *params, otr_draft_qu
     tuning own;
 
     params->queue = g == s->gpu && queue == OTR_DRAFT_QUEUE_OWN ? g->n_queues - 1 : 0;
-    s->joined = g == s->gpu && (params->queue == 0 || !g->has_two_families);
+    s->joined = g == s->gpu &&
+                (params->queue == 0 || !g->has_two_families || g->info->has_timeline_semaphores);
     if (g != s->gpu) {
         own = tuning_find(g);
         params->tuning = &own;

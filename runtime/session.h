@@ -20,7 +20,7 @@ typedef struct exchange_buffers {
 
 /* What a block verifies: nothing (plain decoding), or one of the two. */
 typedef struct block_work {
-    uint32_t n_chain;        /* steps of the draft in the same submission; only where joined */
+    uint32_t n_chain;        /* steps of the draft before it; only where joined */
     const int32_t *proposed; /* [n_proposed]: drafted before, by whoever */
     uint32_t n_proposed;
 } block_work;
@@ -30,7 +30,9 @@ struct otr_session {
     gpu *gpu;                              /* the target's */
     otr_model *target_model, *draft_model; /* the draft's is NULL without a draft */
     lane *target, *draft;
-    bool joined; /* draft and target can share a submission: one queue family of one VkDevice */
+    /* What the draft drafted needs no host to get to the target: lanes of one VkDevice, in one queue family
+     * or ordered by a timeline semaphore (chain.h). */
+    bool joined;
     chain chain; /* the draft by itself */
     exchange_buffers exchange;
     VkCommandPool pool;

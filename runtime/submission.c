@@ -23,6 +23,7 @@ void submission_clear(submission *s)
 {
     s->n_commands = s->n_ends = 0;
     s->open_ms = 0;
+    s->after = s->signals = (timeline_point){0};
 }
 
 void submission_free(submission *s)
@@ -67,10 +68,35 @@ bool submission_add(submission *s, VkCommandBuffer commands, double ms)
     return true;
 }
 
+bool submission_wait_for(submission *s, timeline_point point)
+{
+    if (!cut(s))
+        return false;
+    s->after = point;
+    s->waits_at = s->n_ends;
+    return true;
+}
+
+void submission_signal(submission *s, timeline_point point)
+{
+    s->signals = point;
+}
+
 otr_result submission_start(const submission *s, const work_place *place, const char *what)
 {
     gpu *g = place->gpu;
     VkSubmitInfo few[FEW], *infos = few;
+    const VkPipelineStageFlags waiting_stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const VkTimelineSemaphoreSubmitInfo waiting = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .waitSemaphoreValueCount = 1,
+        .pWaitSemaphoreValues = &s->after.value,
+    };
+    const VkTimelineSemaphoreSubmitInfo signalling = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &s->signals.value,
+    };
     uint32_t n = 0, begin = 0;
     otr_result result = OTR_OK;
 
@@ -81,13 +107,26 @@ otr_result submission_start(const submission *s, const work_place *place, const 
     }
     for (uint32_t i = 0; i <= s->n_ends; i++) {
         uint32_t end = i < s->n_ends ? s->ends[i] : s->n_commands;
-        if (end > begin)
-            infos[n++] = (VkSubmitInfo){
+        if (end > begin) {
+            VkSubmitInfo *info = &infos[n++];
+            *info = (VkSubmitInfo){
                 .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                 .commandBufferCount = end - begin,
                 .pCommandBuffers = s->commands + begin,
             };
+            if (i == s->waits_at && s->after.semaphore) {
+                info->pNext = &waiting;
+                info->waitSemaphoreCount = 1;
+                info->pWaitSemaphores = &s->after.semaphore;
+                info->pWaitDstStageMask = &waiting_stages;
+            }
+        }
         begin = end;
+    }
+    if (n && s->signals.semaphore) {
+        infos[n - 1].pNext = &signalling;
+        infos[n - 1].signalSemaphoreCount = 1;
+        infos[n - 1].pSignalSemaphores = &s->signals.semaphore;
     }
     VkResult submitted = gpu_submit(g, place->queue, n, infos, place->fence);
     if (submitted != VK_SUCCESS)

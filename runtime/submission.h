@@ -5,12 +5,21 @@
 
 #include "device.h"
 
+/* A value of a timeline semaphore, which work on one queue sets and work on another waits for. */
+typedef struct timeline_point {
+    VkSemaphore semaphore; /* VK_NULL_HANDLE: none */
+    uint64_t value;
+} timeline_point;
+
 typedef struct submission {
     VkCommandBuffer *commands;
     uint32_t n_commands, commands_capacity;
     uint32_t *ends; /* end of each VkSubmitInfo in `commands`, the open last one left out */
     uint32_t n_ends, ends_capacity;
-    double open_ms; /* expected device time of the open VkSubmitInfo */
+    double open_ms;       /* expected device time of the open VkSubmitInfo */
+    timeline_point after; /* what the VkSubmitInfo behind ends[waits_at - 1] waits for */
+    uint32_t waits_at;
+    timeline_point signals; /* set when all is done */
 } submission;
 
 void submission_clear(submission *s);
@@ -19,6 +28,11 @@ void submission_free(submission *s);
  * VkSubmitInfo begins where the open one would grow too long. False when memory runs out. Adding
  * VK_NULL_HANDLE does nothing. */
 bool submission_add(submission *s, VkCommandBuffer commands, double ms);
+/* What is added from here on begins when `point` is reached, which a submission made before reaches. One
+ * such wait in a submission, and something behind it; false when memory runs out. */
+bool submission_wait_for(submission *s, timeline_point point);
+/* The submission's end reaches `point`. A submission waits or signals, not both. */
+void submission_signal(submission *s, timeline_point point);
 /* Expected time of work that was never measured: long enough to get a VkSubmitInfo of its own. */
 #define SUBMISSION_UNKNOWN_MS 100.0
 /* Where work goes, and the fence that tells its end. */

@@ -153,15 +153,23 @@ otr_result verify_start(otr_session *s, const block_work *work)
     uint32_t n_rows = work->n_chain + work->n_proposed + 1, *request = lane_request(s->target);
     enum lane_path path = n_rows > 1 ? PATH_ROWS : PATH_ONE;
     submission *sub = &s->submission;
+    bool in_turn = work->n_chain &&
+                   s->chain.last.semaphore; /* a chain on another queue goes before */
+    otr_result result = OTR_OK;
 
     s->verifying = *work;
     s->verify_start_ns = clock_ns();
     request[Q_ROWS] = work->n_proposed;
     if (work->n_proposed)
         memcpy(request + Q_TOKENS, work->proposed, work->n_proposed * sizeof *request);
+    if (in_turn)
+        result = chain_start_before_target(s, s->n_tokens - 1, work->n_chain);
+    if (result != OTR_OK)
+        return result;
     submission_clear(sub);
     bool ok = submission_add(sub, s->stamp[STAMP_START], 0) &&
-              (!work->n_chain ||
+              (!in_turn || submission_wait_for(sub, s->chain.last)) &&
+              (!work->n_chain || in_turn ||
                chain_add_steps(s, &s->draft->link, sub, s->n_tokens - 1, work->n_chain)) &&
               submission_add(sub, s->stamp[STAMP_VERIFY], 0) &&
               lane_add_begin(s->target, sub, work->n_proposed ? BEGIN_PROPOSED : BEGIN_VERIFY) &&
@@ -169,9 +177,12 @@ otr_result verify_start(otr_session *s, const block_work *work)
               lane_add_sample(s->target, sub) && (n_rows == 1 || verify_rule_add(s, sub)) &&
               submission_add(sub, s->accept[ACCEPT_BLOCK], 0) &&
               submission_add(sub, s->stamp[STAMP_END], 0);
-    if (!ok)
-        return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
-    return submission_start(sub, &s->target->place, "a block");
+    result = ok ? submission_start(sub, &s->target->place, "a block")
+                : context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY,
+                               "out of memory for a submission");
+    if (result != OTR_OK && in_turn)
+        chain_drain(s);
+    return result;
 }
 
 static void read_stamps(const otr_session *s, block_result *out)
@@ -182,8 +193,11 @@ static void read_stamps(const otr_session *s, block_result *out)
                                                        sizeof stamps, stamps, sizeof stamps[0],
                                                        VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
         return;
-    out->draft_ms = s->verifying.n_chain ? stamp_ms(s, stamps, STAMP_START, STAMP_VERIFY) : 0;
     out->verify_ms = stamp_ms(s, stamps, STAMP_VERIFY, STAMP_END);
+    if (s->verifying.n_chain)
+        /* A chain on another queue may begin and end before the target's first stamp. */
+        out->draft_ms = s->chain.last.semaphore ? (double)out->total_ns / 1e6 - out->verify_ms
+                                                : stamp_ms(s, stamps, STAMP_START, STAMP_VERIFY);
 }
 
 otr_result verify_wait(otr_session *s, block_result *out)
@@ -193,6 +207,8 @@ otr_result verify_wait(otr_session *s, block_result *out)
 
     *out = (block_result){0};
     otr_result result = submission_wait(&s->target->place, "a block", &out->wait_ns);
+    if (result == OTR_OK && work->n_chain)
+        result = chain_end(s, &out->wait_ns); /* over long ago; its fence is used again */
     if (result == OTR_OK)
         result = finish(s, s->verify_start_ns, out);
     if (result != OTR_OK)

@@ -82,8 +82,9 @@ static otr_result check(const otr_session *s, const otr_generate_params *p)
     if (!s->joined)
         return context_fail(
             s->context, OTR_ERROR_UNSUPPORTED,
-            "verification by '%s' needs target and draft in one queue family; let the "
-            "draft share the target's queue, or use coupled verification",
+            "verification by '%s' needs target and draft in one queue family, or a device with "
+            "timeline semaphores; let the draft share the target's queue, or use coupled "
+            "verification",
             name);
     return OTR_OK;
 }

@@ -209,6 +209,8 @@ static const mock_entry functions[] = {
     MOCK_ENTRY(DestroyFence, destroy_fence),
     MOCK_ENTRY(ResetFences, mock_reset_fences),
     MOCK_ENTRY(WaitForFences, mock_wait_for_fences),
+    MOCK_ENTRY(CreateSemaphore, mock_create_semaphore),
+    MOCK_ENTRY(DestroySemaphore, mock_destroy_semaphore),
 };
 
 PFN_vkVoidFunction mock_find_command(const char *name)

@@ -77,9 +77,29 @@ static void sleep_a_little(mock_queue *q)
     nanosleep(&delay, NULL);
 }
 
+static void wait_for_value(mock_timeline *t, uint64_t value)
+{
+    pthread_mutex_lock(&t->lock);
+    while (t->value < value)
+        pthread_cond_wait(&t->change, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void signal_value(mock_timeline *t, uint64_t value)
+{
+    pthread_mutex_lock(&t->lock);
+    if (value <= t->value) /* what the validation layers would refuse */
+        abort();
+    t->value = value;
+    pthread_cond_broadcast(&t->change);
+    pthread_mutex_unlock(&t->lock);
+}
+
 static void run_job(mock_queue *q, mock_job *job)
 {
     sleep_a_little(q);
+    if (job->after)
+        wait_for_value(job->after, job->after_value);
     for (uint32_t i = 0; i < job->n; i++) {
         /* Of another family's pool: what the validation layers would refuse. */
         if (job->commands[i]->family != q->family)
@@ -87,6 +107,8 @@ static void run_job(mock_queue *q, mock_job *job)
         for (size_t k = 0; k < job->commands[i]->n; k++)
             run_command(&job->commands[i]->list[k]);
     }
+    if (job->signals)
+        signal_value(job->signals, job->signals_value);
     if (!job->fence)
         return;
     pthread_mutex_lock(&job->fence->lock);
@@ -150,28 +172,72 @@ void mock_device_stop(mock_device *d)
     }
 }
 
+/* NULL when memory runs out. */
+static mock_job *make_job(const VkSubmitInfo *info)
+{
+    const VkTimelineSemaphoreSubmitInfo *values = info->pNext;
+    mock_job *job = calloc(1, sizeof *job + info->commandBufferCount * sizeof(mock_commands *));
+
+    if (!job)
+        return NULL;
+    job->n = info->commandBufferCount;
+    for (uint32_t i = 0; i < job->n; i++)
+        job->commands[i] = (mock_commands *)info->pCommandBuffers[i];
+    /* Timeline semaphores are the only ones used, one in a place. */
+    if (info->waitSemaphoreCount) {
+        job->after = OBJECT(mock_timeline, info->pWaitSemaphores[0]);
+        job->after_value = values->pWaitSemaphoreValues[0];
+    }
+    if (info->signalSemaphoreCount) {
+        job->signals = OBJECT(mock_timeline, info->pSignalSemaphores[0]);
+        job->signals_value = values->pSignalSemaphoreValues[0];
+    }
+    return job;
+}
+
 VkResult VKAPI_CALL mock_queue_submit(VkQueue handle, uint32_t n, const VkSubmitInfo *infos,
                                       VkFence fence)
 {
+    static const VkSubmitInfo empty;
     mock_queue *q = (mock_queue *)handle;
-    uint32_t n_commands = 0, at = 0;
+    mock_job *first = NULL, **end = &first, *last = NULL;
 
-    for (uint32_t i = 0; i < n; i++)
-        n_commands += infos[i].commandBufferCount;
-    mock_job *job = calloc(1, sizeof *job + n_commands * sizeof(mock_commands *));
-    if (!job)
-        return VK_ERROR_OUT_OF_HOST_MEMORY;
-    job->fence = (mock_fence *)(uintptr_t)fence;
-    job->n = n_commands;
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < infos[i].commandBufferCount; k++)
-            job->commands[at++] = (mock_commands *)infos[i].pCommandBuffers[k];
+    for (uint32_t i = 0; i < (n ? n : 1); i++) {
+        last = make_job(n ? &infos[i] : &empty);
+        if (!last)
+            abort();
+        *end = last;
+        end = &last->next;
+    }
+    last->fence = OBJECT(mock_fence, fence);
     pthread_mutex_lock(&q->lock);
-    *q->last = job;
-    q->last = &job->next;
+    *q->last = first;
+    q->last = &last->next;
     pthread_cond_signal(&q->has_work);
     pthread_mutex_unlock(&q->lock);
     return VK_SUCCESS;
+}
+
+VkResult VKAPI_CALL mock_create_semaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
+                                          NO_ALLOCATOR, VkSemaphore *semaphore)
+{
+    mock_timeline *t = mock_make(sizeof *t);
+
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->change, NULL);
+    *semaphore = HANDLE(VkSemaphore, t);
+    return VK_SUCCESS;
+}
+
+void VKAPI_CALL mock_destroy_semaphore(VkDevice device, VkSemaphore semaphore, NO_ALLOCATOR)
+{
+    mock_timeline *t = OBJECT(mock_timeline, semaphore);
+
+    if (!t)
+        return;
+    pthread_cond_destroy(&t->change);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
 }
 
 static VkResult wait_for(mock_fence *f, const struct timespec *end)

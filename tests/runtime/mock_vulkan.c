@@ -84,10 +84,19 @@ static void VKAPI_CALL get_physical_device_properties2(VkPhysicalDevice physical
     }
 }
 
-/* None of them: kernels of tier 0. */
+static bool has_timeline(void)
+{
+    const char *wanted = getenv("MOCK_VULKAN_TIMELINE");
+    return !wanted || strcmp(wanted, "0") != 0;
+}
+
+/* None that kernels use: those of tier 0. */
 static void VKAPI_CALL get_physical_device_features2(VkPhysicalDevice physical,
                                                      VkPhysicalDeviceFeatures2 *out)
 {
+    for (VkBaseOutStructure *at = out->pNext; at; at = at->pNext)
+        if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES)
+            ((VkPhysicalDeviceTimelineSemaphoreFeatures *)at)->timelineSemaphore = has_timeline();
 }
 
 static void VKAPI_CALL get_physical_device_memory_properties(VkPhysicalDevice physical,
@@ -126,7 +135,10 @@ static VkResult VKAPI_CALL enumerate_device_extension_properties(VkPhysicalDevic
                                                                  const char *layer, uint32_t *n,
                                                                  VkExtensionProperties *list)
 {
-    *n = 0;
+    if (list && has_timeline())
+        snprintf(list[0].extensionName, sizeof list[0].extensionName, "%s",
+                 VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME);
+    *n = has_timeline();
     return VK_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
  * what its lane has been given, so that a token lost or kept too long changes it. Runs take random
  * times. In the environment:
  *   MOCK_VULKAN_QUEUES     "1" (default), "2" of one family, "1+1" of two
+ *   MOCK_VULKAN_TIMELINE   "0": no timeline semaphores
  *   MOCK_VULKAN_TARGET_US  time of a target's pass, which counts when a token is sampled (default 0)
  *   MOCK_VULKAN_DRAFT_US   of a draft's step
  *   MOCK_VULKAN_MISSES     of 256 tokens how many the draft gets wrong (default 80) */
@@ -82,9 +83,18 @@ typedef struct mock_fence {
     bool is_signalled;
 } mock_fence;
 
+typedef struct mock_timeline {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    uint64_t value;
+} mock_timeline;
+
+/* A VkSubmitInfo. */
 typedef struct mock_job {
     struct mock_job *next;
-    mock_fence *fence;
+    mock_timeline *after, *signals; /* NULL: none */
+    uint64_t after_value, signals_value;
+    mock_fence *fence; /* of the last one of a submission */
     uint32_t n;
     mock_commands *commands[];
 } mock_job;
@@ -143,6 +153,9 @@ VkResult VKAPI_CALL mock_queue_submit(VkQueue queue, uint32_t n, const VkSubmitI
 VkResult VKAPI_CALL mock_wait_for_fences(VkDevice device, uint32_t n, const VkFence *fences,
                                          VkBool32 all, uint64_t timeout_ns);
 VkResult VKAPI_CALL mock_reset_fences(VkDevice device, uint32_t n, const VkFence *fences);
+VkResult VKAPI_CALL mock_create_semaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
+                                          NO_ALLOCATOR, VkSemaphore *semaphore);
+void VKAPI_CALL mock_destroy_semaphore(VkDevice device, VkSemaphore semaphore, NO_ALLOCATOR);
 
 /* mock_kernels.c: what a dispatch does, if it is of a kernel that is carried out. */
 void mock_run_kernel(const mock_command *dispatch);

@@ -18,7 +18,7 @@
 #include "overlap_file.h"
 #include "schedule_cases.h"
 
-static bool slow_suite, two_devices, is_mock;
+static bool slow_suite, two_devices, is_mock, has_timeline;
 
 /* ------------------------------------------------------------------------------- same text */
 
@@ -97,6 +97,9 @@ START_TEST(parts_of_the_mock_are_real)
                d->queues[session->draft->place.queue].queue) == are_apart);
     ck_assert(t->has_two_families == (kinds[_i].place == TWO_FAMILIES));
     ck_assert((t != d) == (kinds[_i].place == SEPARATE));
+    ck_assert(t->info->has_timeline_semaphores == has_timeline);
+    ck_assert(session->joined == (kinds[_i].place == SHARED || kinds[_i].place == TWO_QUEUES ||
+                                  (kinds[_i].place == TWO_FAMILIES && has_timeline)));
     ck_assert(session_lanes_are_apart(session) == are_apart);
     close_kind();
 }
@@ -231,6 +234,57 @@ START_TEST(chains_stop_early)
         ck_assert_uint_eq(session->draft->length, N_STORY - 1 + drafted.n);
     }
     close_kind();
+}
+END_TEST
+
+/* A chain ends before the target's pass behind it begins, whatever the queues: the same tokens are
+ * accepted. The mock's runs take random times. */
+START_TEST(passes_wait_for_their_chains)
+{
+    enum { N = 60 };
+    int32_t ids[N];
+    uint64_t n_drafted = 0, n_accepted = 0;
+
+    for (int i = SHARED; i <= TWO_FAMILIES; i++) {
+        otr_stats stats = {.size = sizeof stats};
+        open_kind(&kinds[i], N + N_STORY);
+        bool has_two = kinds[i].place == TWO_FAMILIES;
+        otr_generate_params p = fixed(OTR_SCHEDULE_SERIAL, 4, device_is_slow(context) ? 20 : N);
+        generate_ids(session, story, N_STORY, &p, ids, N, &stats);
+        ck_assert_uint_gt(stats.accepted, 0);
+        if (i == SHARED) {
+            n_drafted = stats.drafted;
+            n_accepted = stats.accepted;
+        }
+        ck_assert_uint_eq(stats.drafted, n_drafted);
+        ck_assert_uint_eq(stats.accepted, n_accepted);
+        ck_assert((session->chain.last.semaphore != VK_NULL_HANDLE) ==
+                  (has_two && target->gpu->info->has_timeline_semaphores));
+        ck_assert_uint_eq(session->chain.last.value,
+                          session->chain.last.semaphore ? stats.blocks - stats.plain_blocks : 0);
+        close_kind();
+    }
+}
+END_TEST
+
+/* What is drafted, and the draft's probabilities, reach the rules of verification from another queue. */
+START_TEST(rules_verify_across_families)
+{
+    enum { N = 20 };
+    int32_t shared[2][N], ids[N];
+
+    for (int place = SHARED; place <= TWO_FAMILIES; place += TWO_FAMILIES) {
+        open_kind(&(struct kind){MODEL_TARGET, MODEL_DRAFT, (enum place)place}, N + N_STORY);
+        for (otr_verify rule = OTR_VERIFY_REJECTION; rule <= OTR_VERIFY_BLOCK; rule++) {
+            otr_generate_params p = fixed(OTR_SCHEDULE_SERIAL, 4, N);
+            p.sampling.temperature = 1;
+            p.verify = rule;
+            int32_t *out = place == SHARED ? shared[rule - OTR_VERIFY_REJECTION] : ids;
+            ck_assert_uint_eq(generate_ids(session, story, N_STORY, &p, out, N, NULL), N);
+            ck_assert_mem_eq(out, shared[rule - OTR_VERIFY_REJECTION], sizeof ids);
+        }
+        close_kind();
+    }
 }
 END_TEST
 
@@ -390,6 +444,8 @@ int main(int argc, char **argv)
         two_devices |= strcmp(argv[i], "both") == 0;
         is_mock |= strcmp(argv[i], "mock") == 0;
     }
+    const char *timeline = getenv("MOCK_VULKAN_TIMELINE");
+    has_timeline = !timeline || strcmp(timeline, "0") != 0;
     tcase_set_timeout(tests, slow_suite ? 3600 : 600);
     tcase_set_timeout(apart, slow_suite ? 3600 : 600);
     tcase_set_timeout(more, slow_suite ? 3600 : 600);
@@ -407,6 +463,9 @@ int main(int argc, char **argv)
             tcase_add_test(apart, stop_tokens_end_a_pipelined_generation);
         tcase_add_loop_test(tests, cancelled_generations_leave_nothing_behind, 0, N_STORIES_KINDS);
         tcase_add_test(tests, chains_stop_early);
+        tcase_add_test(tests, passes_wait_for_their_chains);
+        if (!is_mock) /* which doesn't carry rules out */
+            tcase_add_test(apart, rules_verify_across_families);
         tcase_add_loop_test(tests, overlap_is_measured, 0, N_STORIES_KINDS);
         tcase_add_loop_test(tests, overlap_is_kept_for_a_day, 1, N_STORIES_KINDS);
         tcase_add_loop_test(tests, off_submits_nothing, 0, N_STORIES_KINDS);
