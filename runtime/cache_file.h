@@ -1,5 +1,6 @@
 /* Files in the cache folder: read whole, replaced whole or not at all. What is in them is checked
- * by those who use them: pipeline_cache.c, tuning_file.c, tier_limit.c, overlap_file.c. */
+ * by those who use them: pipeline_cache.c, overlap_file.c, and with cache_head.h tuning_file.c and
+ * tier_limit.c. */
 #ifndef OUTRIDER_CACHE_FILE_H
 #define OUTRIDER_CACHE_FILE_H
 

@@ -10,21 +10,17 @@
 #include <unistd.h>
 
 #include "cache_file.h"
-#include "kernel.h"
+#include "cache_head.h"
+#include "device.h"
 
 #define LIMIT_MAGIC "OTRTIER"
 #define LIMIT_VERSION 1
 #define LIMIT_END ".selftest"
 
-/* In the byte order of this machine, as the pipeline cache. */
 typedef struct limit_file {
-    char magic[8];
-    uint32_t version;
-    uint32_t driver_version;
-    uint64_t shaders; /* shaders_hash */
-    uint8_t uuid[16]; /* of the device */
+    cache_head head;
     tier_limit limit;
-    uint64_t checksum; /* of all before */
+    uint64_t checksum; /* cache_head_seal */
 } limit_file;
 
 static limit_file make_file(const otr_device_info *info, const tier_limit *limit)
@@ -32,13 +28,9 @@ static limit_file make_file(const otr_device_info *info, const tier_limit *limit
     limit_file file;
 
     memset(&file, 0, sizeof file); /* padding too: it is in the checksum */
-    memcpy(file.magic, LIMIT_MAGIC, sizeof file.magic);
-    file.version = LIMIT_VERSION;
-    file.driver_version = info->driver_version;
-    file.shaders = shaders_hash;
-    memcpy(file.uuid, info->uuid, sizeof file.uuid);
+    file.head = cache_head_make(LIMIT_MAGIC, LIMIT_VERSION, info);
     file.limit = *limit;
-    file.checksum = cache_hash(CACHE_HASH_START, &file, offsetof(limit_file, checksum));
+    cache_head_seal(&file, sizeof file);
     return file;
 }
 
@@ -46,20 +38,13 @@ static limit_file make_file(const otr_device_info *info, const tier_limit *limit
 static const char *read_limit(const otr_device_info *info, const uint8_t *bytes, size_t n_bytes,
                               tier_limit *limit)
 {
-    limit_file file, expected;
+    const cache_head expected = cache_head_make(LIMIT_MAGIC, LIMIT_VERSION, info);
+    const char *problem = cache_head_problem(bytes, n_bytes, &expected, sizeof(limit_file));
+    limit_file file;
 
-    if (n_bytes != sizeof file)
-        return "its length is wrong";
+    if (problem)
+        return problem;
     memcpy(&file, bytes, sizeof file);
-    expected = make_file(info, &file.limit);
-    if (memcmp(file.magic, expected.magic, sizeof file.magic) || file.version != expected.version)
-        return "it is of another version";
-    if (file.checksum != cache_hash(CACHE_HASH_START, &file, offsetof(limit_file, checksum)))
-        return "its checksum is wrong";
-    if (memcmp(file.uuid, expected.uuid, sizeof file.uuid))
-        return "it is of another device";
-    if (file.driver_version != expected.driver_version || file.shaders != expected.shaders)
-        return "it is of another driver or build";
     if (file.limit.tier < -1 || file.limit.tier >= file.limit.failed_tier ||
         !file.limit.kernel[0] || !memchr(file.limit.kernel, '\0', sizeof file.limit.kernel))
         return "what it says is not possible";

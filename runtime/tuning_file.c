@@ -8,24 +8,20 @@
 #include <unistd.h>
 
 #include "cache_file.h"
+#include "cache_head.h"
 #include "kernel.h"
 
 #define TUNING_MAGIC "OTRTUNE"
 #define TUNING_VERSION 2
 #define N_WORDS 13 /* of all settings */
 
-/* In the byte order of this machine, as the pipeline cache. */
 typedef struct tuning_file {
-    char magic[8];
-    uint32_t version;
-    uint32_t driver_version;
-    uint64_t shaders; /* shaders_hash */
-    uint8_t uuid[16]; /* of the device */
+    cache_head head;
     char device_class[16];
     int32_t tier;
     uint32_t n_words;
     uint32_t words[N_WORDS]; /* of each setting in turn */
-    uint64_t checksum;       /* of all before */
+    uint64_t checksum;       /* cache_head_seal */
 } tuning_file;
 
 /* Path of the device's file, to be freed; NULL when out of memory. */
@@ -44,11 +40,7 @@ static tuning_file make_file(const gpu *g, const tuning *t)
     uint32_t n = 0;
 
     memset(&file, 0, sizeof file); /* padding too: it is in the checksum */
-    memcpy(file.magic, TUNING_MAGIC, sizeof file.magic);
-    file.version = TUNING_VERSION;
-    file.driver_version = g->info->driver_version;
-    file.shaders = shaders_hash;
-    memcpy(file.uuid, g->info->uuid, sizeof file.uuid);
+    file.head = cache_head_make(TUNING_MAGIC, TUNING_VERSION, g->info);
     snprintf(file.device_class, sizeof file.device_class, "%s", t->device_class);
     file.tier = g->tier;
     for (size_t i = 0; i < N_TUNING_SETTINGS; i++) {
@@ -57,7 +49,7 @@ static tuning_file make_file(const gpu *g, const tuning *t)
         n += tuning_settings[i].n_words;
     }
     file.n_words = n;
-    file.checksum = cache_hash(CACHE_HASH_START, &file, offsetof(tuning_file, checksum));
+    cache_head_seal(&file, sizeof file);
     return file;
 }
 
@@ -66,22 +58,18 @@ static const char *read_tuning(const gpu *g, const uint8_t *bytes, size_t n_byte
 {
     const tuning own = *tuning_of_gpu(g);
     const tuning_file expected = make_file(g, &own);
+    const char *problem = cache_head_problem(bytes, n_bytes, &expected.head, sizeof expected);
     tuning_file file;
     uint32_t n = 0;
 
-    if (n_bytes != sizeof file)
-        return "its length is wrong";
+    if (problem)
+        return problem;
     memcpy(&file, bytes, sizeof file);
-    if (memcmp(file.magic, expected.magic, sizeof file.magic) || file.version != expected.version ||
-        file.n_words != expected.n_words)
+    if (file.n_words != expected.n_words)
         return "it is of another version";
-    if (file.checksum != cache_hash(CACHE_HASH_START, &file, offsetof(tuning_file, checksum)))
-        return "its checksum is wrong";
-    if (memcmp(file.uuid, expected.uuid, sizeof file.uuid) || file.tier != expected.tier ||
+    if (file.tier != expected.tier ||
         memcmp(file.device_class, expected.device_class, sizeof file.device_class))
         return "it is of another device";
-    if (file.driver_version != expected.driver_version || file.shaders != expected.shaders)
-        return "it is of another driver or build";
     *t = own;
     for (size_t i = 0; i < N_TUNING_SETTINGS; i++) {
         memcpy(tuning_words(t, &tuning_settings[i]), file.words + n,
