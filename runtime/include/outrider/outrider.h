@@ -320,8 +320,9 @@ typedef enum otr_verify {
      * target chooses the same: the text is the target's alone, whatever the draft. */
     OTR_VERIFY_COUPLED = 0,
     /* By the ratio of target's and draft's probability of it, token by token or for the block as a
-     * whole: the text depends on the draft too. These need a draft model on the target's device, there
-     * one queue family or timeline semaphores, and the serial schedule. At temperature 0 they are the same as coupled. */
+     * whole: the text depends on the draft too. These need a draft model on the target's device,
+     * there one queue family or timeline semaphores, and the serial schedule. At temperature 0 they
+     * are the same as coupled. */
     OTR_VERIFY_REJECTION = 1,
     OTR_VERIFY_BLOCK = 2,
 } otr_verify;
