@@ -136,11 +136,14 @@ const char *verdict_name(enum verdict verdict)
     return names[verdict];
 }
 
+/* Of its time: plain decoding under another name. */
+#define ALWAYS_OFF 0.99
+
 /* Comparisons with NaN, the end of an interval that isn't there, are false. */
 enum verdict decide_verdict(interval fixed, interval automatic, interval automatic_by_fixed,
-                            bool *prefers_auto)
+                            double share_off, bool *prefers_auto)
 {
-    bool pays = fixed.low > 1, auto_pays = automatic.low > 1;
+    bool pays = fixed.low > 1, auto_pays = automatic.low > 1 && share_off < ALWAYS_OFF;
 
     *prefers_auto = auto_pays && (!pays || automatic_by_fixed.low > 1);
     if (pays || auto_pays)

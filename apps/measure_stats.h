@@ -52,12 +52,13 @@ enum verdict {
 };
 const char *verdict_name(enum verdict verdict); /* "auto", "use", "dont" */
 /* The rule, of 95 % intervals: `fixed` is the speed-up of the K that measured best, `automatic` that of
- * auto, `automatic_by_fixed` the speed of auto by that of the K.
+ * auto, `automatic_by_fixed` the speed of auto by that of the K, share_off the part of its time that auto
+ * decoded plainly. Where that is all of it nothing is auto's gain.
  *   use:  one of the first two lies above 1: auto's if only that one does, or if auto is certainly faster
  *         than the K (*prefers_auto), else the K;
  *   dont: one of them lies below 1, and the other not above it;
  *   auto: nothing was decided, and auto loses next to nothing. */
 enum verdict decide_verdict(interval fixed, interval automatic, interval automatic_by_fixed,
-                            bool *prefers_auto);
+                            double share_off, bool *prefers_auto);
 
 #endif

@@ -149,9 +149,10 @@ static json_t *conclude(measure_group *g, const char *task)
     size_t n = g->m->n_settings, best = best_fixed(g), automatic = n - 1, widest = widest_fixed(g);
     interval fixed = measure_group_speedup(g, best, 0),
              of_auto = measure_group_speedup(g, automatic, 0);
+    measure_run auto_sum = measure_group_sum(g, automatic);
     bool prefers_auto;
     enum verdict verdict = decide_verdict(fixed, of_auto, measure_group_speedup(g, automatic, best),
-                                          &prefers_auto);
+                                          auto_sum.off_ms / auto_sum.blocks_ms, &prefers_auto);
     size_t shown = prefers_auto ? automatic : best;
     int64_t k = verdict == VERDICT_DONT ? 0
                 : prefers_auto          ? -1

@@ -78,26 +78,31 @@ START_TEST(test_verdict)
 
     const struct {
         interval fixed, automatic, ratio;
+        double share_off;
         enum verdict verdict;
         bool prefers_auto;
     } cases[] = {
-        {faster, faster, same, VERDICT_USE, false},
-        {faster, faster, faster, VERDICT_USE, true},
-        {faster, open, slower, VERDICT_USE, false},
-        {faster, slower, slower, VERDICT_USE, false},
-        {slower, faster, faster, VERDICT_USE, true},
-        {open, faster, same, VERDICT_USE, true},
-        {slower, even, faster, VERDICT_DONT, false},
-        {open, slower, same, VERDICT_DONT, false},
-        {open, even, same, VERDICT_AUTO, true},
-        {unknown, unknown, unknown, VERDICT_AUTO, true},
+        {faster, faster, same, 0.1, VERDICT_USE, false},
+        {faster, faster, faster, 0.1, VERDICT_USE, true},
+        {faster, open, slower, 0.5, VERDICT_USE, false},
+        {faster, slower, slower, 0.1, VERDICT_USE, false},
+        {slower, faster, faster, 0.9, VERDICT_USE, true},
+        {open, faster, same, 0.1, VERDICT_USE, true},
+        {slower, even, faster, 0.95, VERDICT_DONT, false},
+        {open, slower, same, 0.1, VERDICT_DONT, false},
+        {open, even, same, 0.5, VERDICT_AUTO, true},
+        {unknown, unknown, unknown, 0.1, VERDICT_AUTO, true},
+        /* A gain of plain decoding over itself. */
+        {slower, faster, faster, 1, VERDICT_DONT, false},
+        {open, faster, same, 1, VERDICT_AUTO, true},
+        {faster, faster, faster, 1, VERDICT_USE, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool prefers_auto;
 
-        ck_assert_int_eq(
-            decide_verdict(cases[i].fixed, cases[i].automatic, cases[i].ratio, &prefers_auto),
-            cases[i].verdict);
+        ck_assert_int_eq(decide_verdict(cases[i].fixed, cases[i].automatic, cases[i].ratio,
+                                        cases[i].share_off, &prefers_auto),
+                         cases[i].verdict);
         ck_assert_int_eq(prefers_auto, cases[i].prefers_auto);
     }
     ck_assert_str_eq(verdict_name(VERDICT_DONT), "dont");
