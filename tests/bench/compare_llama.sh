@@ -5,8 +5,8 @@
 # libggml0-backend-vulkan and mesa-vulkan-drivers. The script builds this checkout inside it, so that
 # both programs run on the same Mesa; for that it installs there: meson gcc libc6-dev pkg-config glslc
 # spirv-tools libvulkan-dev libvulkan-volk-dev libpcre2-dev libjansson-dev.
-# The programs take turns, ROUNDS (5) times; medians are printed. Decode: 16 tokens after one token.
-# Prefill: 64 tokens. Two threads for llama.cpp's host part; ours has no choice to make there.
+# The programs take turns, ROUNDS (5) times; medians are printed. Both warm up first. Decode: one token's pass,
+# ours with the choice of the token, which llama-bench doesn't make; generate: ours in a row, 16 tokens. Prefill: 64. Two threads for llama.cpp's host part; ours has no choice to make there.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# -ge 1 ] || {
@@ -40,20 +40,19 @@ inside dpkg-query -W $packages >/dev/null 2>&1 ||
     inside meson setup /outrider-build /outrider-source -Dapps=enabled -Dtests=disabled
 inside ninja -C /outrider-build
 
-prompt=$(printf ' the%.0s' {1..64})
 results=$(mktemp)
 trap 'rm -f "$results"; unmount' EXIT
 ours() {
-    inside /outrider-build/apps/outrider run -m /outrider-model.gguf --json --quiet --temp 0 \
-        --draft-max 0 --ignore-eos "$@" | sed 's/^/outrider /'
+    inside /outrider-build/apps/outrider bench -m /outrider-model.gguf -n 17 -p 64 --rows 2 -r 1 \
+        --json --quiet | tr '\n' ' ' | sed 's/^/outrider /'
+    printf '\n'
 }
 for ((round = 1; round <= rounds; round++)); do
     printf 'round %d of %d\n' "$round" "$rounds" >&2
     {
         inside env GGML_VK_VISIBLE_DEVICES=0 llama-bench -m /outrider-model.gguf -ngl 99 -p 64 -n 16 \
             -r 1 -t 2 -o jsonl 2>/dev/null | sed 's/^/llama.cpp /'
-        ours -p "$prompt" -n 1
-        ours -p ' the' -n 17
+        ours
     } >>"$results"
 done
 
@@ -70,14 +69,14 @@ for line in open(sys.argv[1], encoding="utf-8"):
     who, value = line.split(" ", 1)
     value = json.loads(value)
     if who == "llama.cpp":
-        what, speed = "prefill" if value["n_prompt"] else "decode", value["avg_ts"]
-    elif value["stats"]["emitted"] == 1:
-        stats = value["stats"]
-        what, speed = "prefill", 1000.0 * stats["prompt_tokens"] / stats["prefill_ms"]
+        found = [("prefill" if value["n_prompt"] else "decode", value["avg_ts"])]
     else:
-        what, speed = "decode", value["stats"]["tokens_per_second"]
-    speeds.setdefault((who, what), []).append(speed)
+        names = {("prefill", 64): "prefill", ("decode", 1): "decode", ("speculate", 0): "generate"}
+        found = [(names[r["test"], r["rows"]], r["tokens_per_second"]) for r in value["results"]
+                 if (r["test"], r["rows"]) in names]
+    for what, speed in found:
+        speeds.setdefault((who, what), []).append(speed)
 for (who, what), values in sorted(speeds.items()):
-    print("%-9s %-7s %7.2f tokens/s  (%.2f to %.2f, %d runs)" %
+    print("%-9s %-8s %7.2f tokens/s  (%.2f to %.2f, %d runs)" %
           (who, what, statistics.median(values), min(values), max(values), len(values)))
 PYTHON
