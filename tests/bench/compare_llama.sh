@@ -6,7 +6,8 @@
 # both programs run on the same Mesa; for that it installs there: meson gcc libc6-dev pkg-config glslc
 # spirv-tools libvulkan-dev libvulkan-volk-dev libpcre2-dev libjansson-dev.
 # The programs take turns, ROUNDS (5) times; medians are printed. Both warm up first. Decode: one token's pass,
-# ours with the choice of the token, which llama-bench doesn't make; generate: ours in a row, 16 tokens. Prefill: 64. Two threads for llama.cpp's host part; ours has no choice to make there.
+# ours with the choice of the token, which llama-bench doesn't make; generate: 16 of ours in a row. Prefill: 64
+# tokens. Two threads for llama.cpp's host part; ours has no choice to make there.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# -ge 1 ] || {
