@@ -77,6 +77,12 @@ static measure_prediction predict(const measure_group *g, size_t setting, const 
     return measure_group_predict(g, setting);
 }
 
+/* Of all blocks' time. */
+static double share_off(const measure_run *sum)
+{
+    return sum->off_ms / sum->blocks_ms;
+}
+
 static json_t *setting_json(measure_group *g, size_t setting)
 {
     const measure_setting *s = &g->m->settings[setting];
@@ -90,19 +96,18 @@ static json_t *setting_json(measure_group *g, size_t setting)
         cost = measure_group_block_cost(g, setting, &sum);
         predicted = predict(g, setting, &sum, cost, &even);
     }
-    return json_pack("{s:s,s:s,s:I,s:o,s:o,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
-                     measure_setting_name(s, name), "drafter", drafters_name(s->drafters),
-                     "draft_max", is_auto ? (json_int_t)-1 : (json_int_t)s->draft_max, "speedup",
-                     interval_json(measure_group_speedup(g, setting, 0)), "speedup_predicted",
-                     number_json(predicted.speedup), "prediction_error",
-                     number_json(predicted.error), "tokens_per_second",
-                     (double)sum.n_tokens / sum.seconds, "alpha",
-                     interval_json(measure_group_acceptance(g, setting)), "tau",
-                     number_json(measure_group_tau(&sum)), "verify_cost", number_json(cost),
-                     "break_even_tau", number_json(even), "share_off",
-                     is_auto ? json_real(sum.off_ms / sum.blocks_ms) : json_null(), "latency_ms",
-                     latency_json(g, setting), "acceptance_by_position", positions_json(&sum),
-                     "counters", counters_json(&sum));
+    return json_pack(
+        "{s:s,s:s,s:I,s:o,s:o,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
+        measure_setting_name(s, name), "drafter", drafters_name(s->drafters), "draft_max",
+        is_auto ? (json_int_t)-1 : (json_int_t)s->draft_max, "speedup",
+        interval_json(measure_group_speedup(g, setting, 0)), "speedup_predicted",
+        number_json(predicted.speedup), "prediction_error", number_json(predicted.error),
+        "tokens_per_second", (double)sum.n_tokens / sum.seconds, "alpha",
+        interval_json(measure_group_acceptance(g, setting)), "tau",
+        number_json(measure_group_tau(&sum)), "verify_cost", number_json(cost), "break_even_tau",
+        number_json(even), "share_off", is_auto ? json_real(share_off(&sum)) : json_null(),
+        "latency_ms", latency_json(g, setting), "acceptance_by_position", positions_json(&sum),
+        "counters", counters_json(&sum));
 }
 
 /* ------------------------------------------------------------------------------- conclusions */
@@ -152,7 +157,7 @@ static json_t *conclude(measure_group *g, const char *task)
     measure_run auto_sum = measure_group_sum(g, automatic);
     bool prefers_auto;
     enum verdict verdict = decide_verdict(fixed, of_auto, measure_group_speedup(g, automatic, best),
-                                          auto_sum.off_ms / auto_sum.blocks_ms, &prefers_auto);
+                                          share_off(&auto_sum), &prefers_auto);
     size_t shown = prefers_auto ? automatic : best;
     int64_t k = verdict == VERDICT_DONT ? 0
                 : prefers_auto          ? -1

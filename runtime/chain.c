@@ -57,13 +57,13 @@ void chain_destroy(otr_session *s)
 {
     if (!s->draft_model)
         return;
-    chain_drain(s);
     gpu *g = s->draft_model->gpu;
+    chain_drain(s);
     if (s->chain.last.semaphore && !atomic_load(&g->hung))
         g->vk.vkDestroySemaphore(g->device, s->chain.last.semaphore, NULL);
     lane_destroy(&s->draft);
-    gpu_buffer_destroy(s->draft_model->gpu, &s->chain.exchange);
-    gpu_buffer_destroy(s->draft_model->gpu, &s->chain.report);
+    gpu_buffer_destroy(g, &s->chain.exchange);
+    gpu_buffer_destroy(g, &s->chain.report);
     submission_free(&s->chain.submission);
 }
 
@@ -97,34 +97,37 @@ bool chain_add_steps(otr_session *s, const lane_link *link, submission *sub, uin
     return ok;
 }
 
-otr_result chain_start(otr_session *s, uint32_t root, uint32_t n_steps)
+/* A chain with the commands of `link`, then `last` (may be VK_NULL_HANDLE), on the draft's queue. */
+static otr_result start(otr_session *s, const lane_link *link, uint32_t root, uint32_t n_steps,
+                        VkCommandBuffer last, timeline_point signals)
 {
     chain *c = &s->chain;
     submission *sub = &c->submission;
 
-    c->start_ns = clock_ns();
-    c->root = root;
     submission_clear(sub);
-    if (!chain_add_steps(s, &c->link, sub, root, n_steps) || !submission_add(sub, c->copy, 0))
+    submission_signal(sub, signals);
+    if (!chain_add_steps(s, link, sub, root, n_steps) || !submission_add(sub, last, 0))
         return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
     otr_result result = submission_start(sub, &s->draft->place, "a draft");
     c->running = result == OTR_OK;
     return result;
 }
 
+otr_result chain_start(otr_session *s, uint32_t root, uint32_t n_steps)
+{
+    chain *c = &s->chain;
+
+    c->start_ns = clock_ns();
+    c->root = root;
+    return start(s, &c->link, root, n_steps, c->copy, (timeline_point){0});
+}
+
 otr_result chain_start_before_target(otr_session *s, uint32_t root, uint32_t n_steps)
 {
     chain *c = &s->chain;
-    submission *sub = &c->submission;
 
-    submission_clear(sub);
-    if (!chain_add_steps(s, &s->draft->link, sub, root, n_steps))
-        return context_fail(s->context, OTR_ERROR_OUT_OF_MEMORY, "out of memory for a submission");
     c->last.value++;
-    submission_signal(sub, c->last);
-    otr_result result = submission_start(sub, &s->draft->place, "a draft");
-    c->running = result == OTR_OK;
-    return result;
+    return start(s, &s->draft->link, root, n_steps, VK_NULL_HANDLE, c->last);
 }
 
 otr_result chain_end(otr_session *s, uint64_t *wait_ns)

@@ -31,7 +31,7 @@ bool submission_add(submission *s, VkCommandBuffer commands, double ms);
 /* What is added from here on begins when `point` is reached, which a submission made before reaches. One
  * such wait in a submission, and something behind it; false when memory runs out. */
 bool submission_wait_for(submission *s, timeline_point point);
-/* The submission's end reaches `point`. A submission waits or signals, not both. */
+/* The submission's end reaches `point`, if that has a semaphore. A submission waits or signals, not both. */
 void submission_signal(submission *s, timeline_point point);
 /* Expected time of work that was never measured: long enough to get a VkSubmitInfo of its own. */
 #define SUBMISSION_UNKNOWN_MS 100.0

@@ -153,19 +153,20 @@ otr_result verify_start(otr_session *s, const block_work *work)
     uint32_t n_rows = work->n_chain + work->n_proposed + 1, *request = lane_request(s->target);
     enum lane_path path = n_rows > 1 ? PATH_ROWS : PATH_ONE;
     submission *sub = &s->submission;
-    bool in_turn = work->n_chain &&
-                   s->chain.last.semaphore; /* a chain on another queue goes before */
-    otr_result result = OTR_OK;
+    /* A chain on another queue goes before. */
+    bool in_turn = work->n_chain && s->chain.last.semaphore;
+    otr_result result;
 
     s->verifying = *work;
     s->verify_start_ns = clock_ns();
     request[Q_ROWS] = work->n_proposed;
     if (work->n_proposed)
         memcpy(request + Q_TOKENS, work->proposed, work->n_proposed * sizeof *request);
-    if (in_turn)
+    if (in_turn) {
         result = chain_start_before_target(s, s->n_tokens - 1, work->n_chain);
-    if (result != OTR_OK)
-        return result;
+        if (result != OTR_OK)
+            return result;
+    }
     submission_clear(sub);
     bool ok = submission_add(sub, s->stamp[STAMP_START], 0) &&
               (!in_turn || submission_wait_for(sub, s->chain.last)) &&

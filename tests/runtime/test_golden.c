@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 {
     int first, end;
 
-    suite_part(argc > 1 ? argv[1] : NULL, (int)(sizeof goldens / sizeof goldens[0]), &first, &end);
+    suite_part(argv[1], (int)(sizeof goldens / sizeof goldens[0]), &first, &end);
     if (argc > 2 && !strcmp(argv[2], "dot8")) {
         bounds = DOT8_BOUNDS;
         sure_gap = DOT8_SURE_GAP;

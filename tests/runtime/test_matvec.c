@@ -480,7 +480,7 @@ int main(int argc, char **argv)
     bool is_cooperative = argc > 1 && !strcmp(argv[1], "cooperative");
     int first, end;
 
-    suite_part(argc > 1 ? argv[1] : NULL, N_LINEAR_FORMATS, &first, &end);
+    suite_part(argv[1], N_LINEAR_FORMATS, &first, &end);
     if (is_cooperative && !needs_tier(3))
         return 77;
     make_kernels = is_cooperative ? cooperative_kernels : linear_kernels;

@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 {
     int first, end;
 
-    suite_part(argc > 1 ? argv[1] : NULL, (int)(sizeof paths / sizeof paths[0]), &first, &end);
+    suite_part(argv[1], (int)(sizeof paths / sizeof paths[0]), &first, &end);
     if (!needs_tier_of_environment())
         return 77;
     Suite *suite = suite_create("tuning bits");
