@@ -18,6 +18,23 @@ uint64_t cache_hash(uint64_t hash, const void *data, size_t n_bytes)
     return hash;
 }
 
+static uint64_t checksum_of(const void *file, size_t n_bytes)
+{
+    return cache_hash(CACHE_HASH_START, file, n_bytes - sizeof(uint64_t));
+}
+
+void cache_seal(void *file, size_t n_bytes)
+{
+    uint64_t checksum = checksum_of(file, n_bytes);
+    memcpy((uint8_t *)file + n_bytes - sizeof checksum, &checksum, sizeof checksum);
+}
+
+bool cache_is_sealed(const void *file, size_t n_bytes)
+{
+    uint64_t checksum = checksum_of(file, n_bytes);
+    return !memcmp((const uint8_t *)file + n_bytes - sizeof checksum, &checksum, sizeof checksum);
+}
+
 char *cache_file_path(const char *folder, const otr_device_info *info, const char *end)
 {
     char uuid[2 * sizeof info->uuid + 1], *path;

@@ -13,6 +13,9 @@
 /* FNV-1a: finds accidents, not attacks; who can write the folder can do worse. */
 #define CACHE_HASH_START 0xcbf29ce484222325u
 uint64_t cache_hash(uint64_t hash, const void *data, size_t n_bytes);
+/* The checksum in the last eight bytes of a file: of all before it, padding too. */
+void cache_seal(void *file, size_t n_bytes);
+bool cache_is_sealed(const void *file, size_t n_bytes);
 
 /* Path of a file of the device under its driver, to be freed; NULL when out of memory. Versions and
  * build are in the file, not in its name, so that an old one is noticed. */

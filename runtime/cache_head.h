@@ -1,5 +1,4 @@
-/* The head that files of a device have in the cache folder, and the checksum at their end: tuning_file.c,
- * tier_limit.c. */
+/* The head that sealed files of a device have in the cache folder: tuning_file.c, tier_limit.c. */
 #ifndef OUTRIDER_CACHE_HEAD_H
 #define OUTRIDER_CACHE_HEAD_H
 
@@ -18,9 +17,7 @@ typedef struct cache_head {
 } cache_head;
 
 cache_head cache_head_make(const char magic[8], uint32_t version, const otr_device_info *info);
-/* The last word of a file of whole words: of all before it, padding too. */
-void cache_head_seal(void *file, size_t n_bytes);
-/* Why `bytes` can't be used as a file of file_bytes with this head, or NULL. */
+/* Why `bytes` can't be used as a sealed file of file_bytes with this head, or NULL. */
 const char *cache_head_problem(const void *bytes, size_t n_bytes, const cache_head *expected,
                                size_t file_bytes);
 

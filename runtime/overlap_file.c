@@ -37,7 +37,7 @@ typedef struct overlap_file {
     uint64_t tuning; /* hash of both lanes' settings */
     uint64_t n_rounds;
     double seconds[OVERLAP_MAX_ROUNDS][OVERLAP_CASES];
-    uint64_t checksum; /* of all before */
+    uint64_t checksum; /* cache_seal */
 } overlap_file;
 
 static model_key key_of(const otr_model *m)
@@ -136,9 +136,7 @@ bool overlap_file_load(const otr_session *s, overlap_rounds *out)
     if (found)
         memcpy(&file, bytes, sizeof file);
     found = found && memcmp(&file, &expected, offsetof(overlap_file, n_rounds)) == 0 &&
-            file.checksum ==
-                cache_hash(CACHE_HASH_START, &file, offsetof(overlap_file, checksum)) &&
-            is_plausible(&file);
+            cache_is_sealed(&file, sizeof file) && is_plausible(&file);
     if (found) {
         out->n = (uint32_t)file.n_rounds;
         memcpy(out->seconds, file.seconds, sizeof out->seconds);
@@ -155,7 +153,7 @@ void overlap_file_store(const otr_session *s, const overlap_rounds *rounds)
 
     file.n_rounds = rounds->n;
     memcpy(file.seconds, rounds->seconds, rounds->n * sizeof rounds->seconds[0]);
-    file.checksum = cache_hash(CACHE_HASH_START, &file, offsetof(overlap_file, checksum));
+    cache_seal(&file, sizeof file);
     if (path && !cache_file_replace(path, &file, sizeof file, NULL, 0))
         /* It costs the next session some milliseconds, no more. */
         context_log(s->context, OTR_LOG_INFO, "the measured overlap can't be kept (%s: %s)", path,

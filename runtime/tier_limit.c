@@ -20,7 +20,7 @@
 typedef struct limit_file {
     cache_head head;
     tier_limit limit;
-    uint64_t checksum; /* cache_head_seal */
+    uint64_t checksum; /* cache_seal */
 } limit_file;
 
 static limit_file make_file(const otr_device_info *info, const tier_limit *limit)
@@ -30,7 +30,7 @@ static limit_file make_file(const otr_device_info *info, const tier_limit *limit
     memset(&file, 0, sizeof file); /* padding too: it is in the checksum */
     file.head = cache_head_make(LIMIT_MAGIC, LIMIT_VERSION, info);
     file.limit = *limit;
-    cache_head_seal(&file, sizeof file);
+    cache_seal(&file, sizeof file);
     return file;
 }
 

@@ -21,7 +21,7 @@ typedef struct tuning_file {
     int32_t tier;
     uint32_t n_words;
     uint32_t words[N_WORDS]; /* of each setting in turn */
-    uint64_t checksum;       /* cache_head_seal */
+    uint64_t checksum;       /* cache_seal */
 } tuning_file;
 
 /* Path of the device's file, to be freed; NULL when out of memory. */
@@ -49,7 +49,7 @@ static tuning_file make_file(const gpu *g, const tuning *t)
         n += tuning_settings[i].n_words;
     }
     file.n_words = n;
-    cache_head_seal(&file, sizeof file);
+    cache_seal(&file, sizeof file);
     return file;
 }
 
